@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -16,7 +16,7 @@ import (
 // in the middle of work, and then kills the process: what was answered is there.
 func TestEveryFailpoint(t *testing.T) {
 	for i, name := range Failpoints() {
-		if slices.Contains(slices.Concat(storage.MovementFailpoints(), storage.RepairFailpoints()), name) {
+		if slices.Contains(slices.Concat(transfer.MovementFailpoints(), transfer.RepairFailpoints()), name) {
 			continue // a node alone does not pass them: node/storage tests them
 		}
 		t.Run(strings.ReplaceAll(name, "/", ":"), func(t *testing.T) {

@@ -16,17 +16,17 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 var errOutOfReach = errors.New("not reachable")
 
-func (p testPeers) Digest(ctx context.Context, name string, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error) {
+func (p testPeers) Digest(ctx context.Context, name string, shard uint16, fromMs, toMs int64) (transfer.RangeDigest, error) {
 	n := p.cluster.reach(p.self, name)
 	if n == nil {
-		return storage.RangeDigest{}, errOutOfReach
+		return transfer.RangeDigest{}, errOutOfReach
 	}
 	return n.repair.DigestRange(ctx, shard, fromMs, toMs)
 }

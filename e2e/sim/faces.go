@@ -7,7 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // loopFace is what the product's transfer of files sees of a process. Its methods are called
@@ -123,7 +123,7 @@ func (p *process) install(need replica.SnapshotNeed) {
 	case err == nil:
 		p.world.stats.Installs++
 		p.world.trace.note("install", p.node.id, int(need.Shard))
-	case errors.Is(err, storage.ErrConflict):
+	case errors.Is(err, transfer.ErrConflict):
 		p.world.trace.note("conflict", p.node.id, int(need.Shard))
 		p.world.conflicts[p.node.id] = true
 	default:

@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node/rpc"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
@@ -25,7 +25,7 @@ func (c shardCopies) conn(name string) (grpc.ClientConnInterface, error) {
 }
 
 // Digest implements repair.Copies.
-func (c shardCopies) Digest(ctx context.Context, name string, shard uint16, fromMs, toMs int64) (d storage.RangeDigest, err error) {
+func (c shardCopies) Digest(ctx context.Context, name string, shard uint16, fromMs, toMs int64) (d transfer.RangeDigest, err error) {
 	conn, err := c.conn(name)
 	if err != nil {
 		return d, err
@@ -34,7 +34,7 @@ func (c shardCopies) Digest(ctx context.Context, name string, shard uint16, from
 	if err != nil {
 		return d, wire.FromStatus(err)
 	}
-	d.Digest, err = storage.ParseDigest(m.GetDigest())
+	d.Digest, err = transfer.ParseDigest(m.GetDigest())
 	d.Since, d.Applied = m.GetUnchangedSinceIndex(), m.GetAppliedIndex()
 	if d.Since == 0 {
 		d.Since = d.Applied // it is of an older version

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/backoff"
-	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // checker compares copies: the leader of a shard asks the other full voters for digests
@@ -107,7 +107,7 @@ func (s *Service) checkRange(ctx context.Context, target shardRange) error {
 // copyDigest is one copy's digest; the first of a list is this node's own.
 type copyDigest struct {
 	node string
-	storage.RangeDigest
+	transfer.RangeDigest
 	err error // it is not known
 }
 
@@ -148,7 +148,7 @@ type verdict struct {
 // one that differs from this node's counts only when both stand for one entry.
 func judge(found []copyDigest) (v verdict) {
 	own := &found[0]
-	votes := map[storage.Digest][]string{}
+	votes := map[transfer.Digest][]string{}
 	silent, apart := 0, 0
 	for i := range found {
 		d := &found[i]
@@ -181,8 +181,8 @@ func judge(found []copyDigest) (v verdict) {
 	return v
 }
 
-func describeVotes(votes map[storage.Digest][]string) (text string) {
-	digests := slices.SortedFunc(maps.Keys(votes), func(a, b storage.Digest) int { return cmp.Compare(votes[a][0], votes[b][0]) })
+func describeVotes(votes map[transfer.Digest][]string) (text string) {
+	digests := slices.SortedFunc(maps.Keys(votes), func(a, b transfer.Digest) int { return cmp.Compare(votes[a][0], votes[b][0]) })
 	for _, d := range digests {
 		text += fmt.Sprintf("; %v: %d samples of %d series, digest %016x", votes[d], d.Samples, d.Series, d.Sum)
 	}

@@ -309,12 +309,12 @@ type copySource struct {
 	name    string
 }
 
-// OpenRange implements storage.RepairSource.
+// OpenRange implements transfer.RepairSource.
 func (s *copySource) OpenRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error) {
 	return s.service.options.Copies.OpenRange(ctx, s.name, shard, fromMs, toMs, indexMin)
 }
 
-// AwaitApplied implements storage.RepairSource.
+// AwaitApplied implements transfer.RepairSource.
 func (s *copySource) AwaitApplied(ctx context.Context, shard uint16, index uint64) error {
 	return s.service.awaitApplied(ctx, shard, index)
 }

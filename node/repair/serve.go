@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // Bounds of what reading copies costs a node.
@@ -40,13 +40,13 @@ func newReading() reading {
 
 // DigestRange reads what this node has of a shard in [fromMs, toMs], at a bounded pace.
 // What it cannot read is mended from another copy. Errors: those of
-// storage.Engine.RangeDigest; series.ErrUnavailable without a full replica.
-func (s *Service) DigestRange(ctx context.Context, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error) {
+// the engine's RangeDigest; series.ErrUnavailable without a full replica.
+func (s *Service) DigestRange(ctx context.Context, shard uint16, fromMs, toMs int64) (transfer.RangeDigest, error) {
 	if status, err := s.status(shard); err != nil || status.Role != shardmap.Full || status.Installing {
-		return storage.RangeDigest{}, errors.Join(fmt.Errorf("%w: no full copy of shard %d is here", series.ErrUnavailable, shard), err)
+		return transfer.RangeDigest{}, errors.Join(fmt.Errorf("%w: no full copy of shard %d is here", series.ErrUnavailable, shard), err)
 	}
 	if err := s.reading.digests.Acquire(ctx, 1); err != nil {
-		return storage.RangeDigest{}, err
+		return transfer.RangeDigest{}, err
 	}
 	defer s.reading.digests.Release(1)
 	d, err := s.options.Engine.RangeDigest(ctx, shard, fromMs, toMs, func(samples int) error {
@@ -58,7 +58,7 @@ func (s *Service) DigestRange(ctx context.Context, shard uint16, fromMs, toMs in
 
 // GiveRange writes what this node has of a shard in [fromMs, toMs], for a repair
 // elsewhere. For what it has not applied yet of the entries up to indexMin it waits a
-// while: who asks may be the leader. Errors: those of storage.Engine.ExportRange;
+// while: who asks may be the leader. Errors: those of the engine's ExportRange;
 // series.ErrUnavailable without a full replica, series.ErrOverloaded while too many ranges
 // are given.
 func (s *Service) GiveRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {

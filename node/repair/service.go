@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // Copies asks other nodes about their copies of shards.
 type Copies interface {
 	// Digest returns what the node's DigestRange returns.
-	Digest(ctx context.Context, node string, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error)
+	Digest(ctx context.Context, node string, shard uint16, fromMs, toMs int64) (transfer.RangeDigest, error)
 	// OpenRange returns what the node's GiveRange writes.
 	OpenRange(ctx context.Context, node string, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error)
 	// Repair tells the node that its copy of a range is a bad one, as its Suspect does.
@@ -45,10 +45,10 @@ type Engine interface {
 	Shards() int
 	Damages() []manifest.Damage
 	DigestRanges(shard uint16, beforeMs int64) []segment.TimeRange
-	RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (storage.RangeDigest, error)
+	RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (transfer.RangeDigest, error)
 	UnchangedSince(shard uint16, toMs int64) (since, applied uint64)
 	ExportRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error
-	RepairRange(ctx context.Context, shard uint16, fromMs, toMs int64, from storage.RepairSource) (storage.Repair, error)
+	RepairRange(ctx context.Context, shard uint16, fromMs, toMs int64, from transfer.RepairSource) (transfer.Repair, error)
 }
 
 // Options of a Service.

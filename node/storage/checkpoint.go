@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/tickmesh/tickmesh/node/storage/compact"
-	"github.com/tickmesh/tickmesh/node/storage/dedup"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // Names of the places where tests can make the engine fail.
@@ -22,22 +22,9 @@ const (
 	FailFlushPublish      = "flush/before-publish"
 	FailFlushDone         = "flush/after-publish"
 	FailRetentionDone     = "retention/after-publish"
-	FailInstallKeys       = "install/before-keys"
-	FailInstallRenumber   = "install/before-renumber"
-	FailReplacePublish    = "replace/before-publish"
-	FailReplaceDone       = "replace/after-publish"
 	FailSeriesCreate      = "series/before-create"
 	FailSeriesCreated     = "series/after-create"
 )
-
-// MovementFailpoints lists the names of the places that only InstallShard and
-// DropShard pass.
-func MovementFailpoints() []string {
-	return []string{FailInstallKeys, FailInstallRenumber, FailReplacePublish, FailReplaceDone}
-}
-
-// RepairFailpoints lists the names of the places that only RepairRange passes.
-func RepairFailpoints() []string { return []string{FailRepairPublish} }
 
 // Failpoints lists the names of the engine, series table and page log included.
 func Failpoints() []string {
@@ -47,7 +34,7 @@ func Failpoints() []string {
 		compact.FailMerge, compact.FailPublish, compact.FailDone,
 		compact.FailExpirePublish, FailRetentionDone, FailSeriesCreate, FailSeriesCreated,
 	}
-	return slices.Concat(names, MovementFailpoints(), RepairFailpoints(), index.Failpoints(), pagelog.Failpoints())
+	return slices.Concat(names, transfer.MovementFailpoints(), transfer.RepairFailpoints(), index.Failpoints(), pagelog.Failpoints())
 }
 
 // Checkpoint names a place in the log.
@@ -72,7 +59,7 @@ const sealPagesInSlice = 256
 func (e *Engine) Checkpoint(c Checkpoint) error {
 	edit := e.files.Edit()
 	defer edit.End()
-	if err := e.failpoints.Hit(FailCheckpointSeal); err != nil {
+	if err := e.hit(FailCheckpointSeal); err != nil {
 		return err
 	}
 	for _, s := range e.shards {
@@ -80,15 +67,15 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 			return fmt.Errorf("checkpoint: shard %d: %w", s.number, err)
 		}
 	}
-	if err := e.failpoints.Hit(FailCheckpointSync); err != nil {
+	if err := e.hit(FailCheckpointSync); err != nil {
 		return err
 	}
 	applied := e.appliedAt(edit.Present(), &c)
-	batches, err := e.stageBatches(applied, nil)
+	batches, err := e.batches.stage(applied, nil)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := e.failpoints.Hit(FailCheckpointBatches); err != nil {
+	if err := e.hit(FailCheckpointBatches); err != nil {
 		return err
 	}
 	err = edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) {
@@ -99,14 +86,14 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	e.keepBatches(batches)
+	e.batches.Keep(batches)
 	for i, s := range e.shards {
 		s.mu.Lock()
 		s.mu.ledger.Forget(applied[i])
 		s.mu.Unlock()
 	}
 	e.stats.checkpoints.Add(1)
-	return e.failpoints.Hit(FailCheckpointDone)
+	return e.hit(FailCheckpointDone)
 }
 
 // appliedAt returns each shard's last entry that is not replayed from a checkpoint on.
@@ -130,34 +117,6 @@ func (e *Engine) appliedAt(m *manifest.Manifest, c *Checkpoint) []uint64 {
 		}
 	}
 	return applied
-}
-
-// stageBatches writes the batch ids that each shard knew after its applied entry, or those of the
-// replica that replaces it. The caller holds the maintenance lock.
-func (e *Engine) stageBatches(applied []uint64, replaced map[int]dedup.Form) (dedup.Staged, error) {
-	forms := make([]dedup.Form, len(e.shards))
-	for i, s := range e.shards {
-		if form, ok := replaced[i]; ok {
-			forms[i] = form
-			e.batches.Forget()
-			continue
-		}
-		s.mu.Lock()
-		var err error
-		forms[i], err = s.mu.ledger.At(applied[i])
-		s.mu.Unlock()
-		if err != nil {
-			return dedup.Staged{}, fmt.Errorf("shard %d: %w", i, err)
-		}
-	}
-	return e.batches.Stage(forms)
-}
-
-// keepBatches notes the file of batch ids that the manifest names now.
-func (e *Engine) keepBatches(staged dedup.Staged) {
-	if err := e.batches.Keep(staged); err != nil {
-		e.log.Error("old batch ids stay on disk until the next start", "error", err)
-	}
 }
 
 func (s *shard) seal(epoch uint16, all bool) error {

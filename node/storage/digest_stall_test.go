@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // TestDigestWhileAnEntryStalls: a part of the entry may be there, so a digest would stand
@@ -27,8 +28,8 @@ func TestDigestWhileAnEntryStalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.e.failpoints = points
-	digest := func() (RangeDigest, error) {
+	n.e.hit = points.Hit
+	digest := func() (transfer.RangeDigest, error) {
 		return n.e.RangeDigest(context.Background(), 0, scan.TimeMsMin, scan.TimeMsMax, func(int) error { return nil })
 	}
 	if _, err := digest(); err != nil {

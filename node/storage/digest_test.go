@@ -7,13 +7,14 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // TestDigest changes one thing at a time.
 func TestDigest(t *testing.T) {
 	key := func(s string) series.Key { return series.AppendKey(nil, nil, []byte(s), nil) }
-	digest := func(n *labNode, fromMs, toMs int64) Digest {
-		d := Digest{}
+	digest := func(n *labNode, fromMs, toMs int64) transfer.Digest {
+		d := transfer.Digest{}
 		for shard := range uint16(labShards) {
 			one, err := n.e.ShardDigest(context.Background(), shard, fromMs, toMs)
 			if err != nil {

@@ -16,7 +16,7 @@
 // that decides its state: ids of series follow from their order, batches that come
 // again are known by the table of batch ids, and time is the one that entries carry.
 // So replicas that have applied the same entries have equal contents, ids, tables and
-// digests. A replica is copied by ExportShard and InstallShard, and removed by
+// digests. A replica is copied by transfer.Mover's ExportShard and InstallShard, and removed by
 // DropShard, both in one step; what the one before left in files that shards share
 // lies below the shard's low-water mark and goes with the next merge.
 //
@@ -26,8 +26,8 @@
 //
 // The parts. The Engine opens a data folder, applies entries to its shards, and wires the parts, which
 // never call it: manifest (which files count), read (scans), flush (pages to segments), compact
-// (segments to fewer), retention (what is too old), dedup (batch ids). Of a shard they see values, or
-// an interface that they declare. Movement of shards, their digests and repair are here still.
+// (segments to fewer), retention (what is too old), dedup (batch ids), transfer (what moves in and out). Of
+// a shard they see values, or an interface that they declare.
 //
 // Locks are taken in this order: the Compactor's Pause, the manifest's Edit, a shard's, that of a
 // change of the version.

@@ -20,6 +20,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -63,34 +64,32 @@ const (
 type Engine struct {
 	*read.Source // of what all shards have
 	*compact.Compactor
+	*transfer.Mover
 
-	fs         vfs.FS
-	dir        string
-	options    Options
-	log        *slog.Logger
-	failpoints *failpoint.Set
-	lock       io.Closer
+	fs      vfs.FS
+	dir     string
+	options Options
+	log     *slog.Logger
+	hit     func(failpoint string) error // a failpoint is met; tests have their own
+	lock    io.Closer
 
-	shards    []*shard
-	arena     page.Arena // memory of all hot pages
-	memory    seriesMemory
-	index     *index.Index
-	pages     *pagelog.Log
-	files     *manifest.Store
-	rolling   sync.Mutex // serialises the rolls of full generations
-	pace      pace
-	readers   *read.Gate
-	shardKey  atomic.Pointer[series.ShardKey]
-	repairing sync.Mutex    // held by RepairRange
-	exports   atomic.Uint64 // ever begun, which tells their scratch files apart
+	shards   []*shard
+	arena    page.Arena // memory of all hot pages
+	memory   seriesMemory
+	index    *index.Index
+	pages    *pagelog.Log
+	files    *manifest.Store
+	rolling  sync.Mutex // serialises the rolls of full generations
+	pace     pace
+	readers  *read.Gate
+	shardKey atomic.Pointer[series.ShardKey]
 
 	// The last generation that had pages when the folder was opened; 0: none.
 	generationAtOpen uint32
 
 	// Lock order: the Compactor's Pause, an Edit of files, a shard, a change of files.
-	arriving      map[uint16]int64 // cuts of the shards that are being installed; guarded by the Edit
-	monthsDropped index.Month      // months before it are forgotten; guarded by the Compactor's Pause
-	batches       *dedup.Files     // guarded by the Edit
+	monthsDropped index.Month // months before it are forgotten; guarded by the Compactor's Pause
+	batches       batchIDs
 
 	stats engineStats
 }
@@ -98,7 +97,7 @@ type Engine struct {
 // Open opens a data folder and brings back the state at its last checkpoint. The
 // caller then applies the log from LogPosition on.
 func Open(o Options) (*Engine, error) {
-	e := &Engine{fs: o.FS, dir: o.Dir, options: withDefaults(o), log: o.Logger, failpoints: o.Failpoints}
+	e := &Engine{fs: o.FS, dir: o.Dir, options: withDefaults(o), log: o.Logger, hit: o.Failpoints.Hit}
 	e.memory.init(o.SeriesBytesMax)
 	e.readers = read.NewGate()
 	if e.log == nil {
@@ -149,7 +148,7 @@ func (e *Engine) open() error {
 		Foreign:     []string{dirIndex, dirPages, dirSegments, dirLog},
 		MakeDurable: e.makeDurable, Published: func(m *manifest.Manifest) { e.index.Published(m.Index) },
 		Corrupt: e.reportCorruption, Logger: e.log,
-		Hit: func(failpoint string) error { return e.failpoints.Hit(failpoint) },
+		Hit: func(failpoint string) error { return e.hit(failpoint) },
 	})
 	if err != nil {
 		return err
@@ -160,10 +159,10 @@ func (e *Engine) open() error {
 }
 
 func (e *Engine) restore(m *manifest.Manifest) (err error) {
-	if e.batches, err = dedup.OpenFiles(e.fs, e.dir, m.BatchFile); err != nil {
+	if e.batches.files, err = dedup.OpenFiles(e.fs, e.dir, m.BatchFile); err != nil {
 		return err
 	}
-	tables, damage, err := e.batches.Read(m.Shards)
+	tables, damage, err := e.batches.files.Read(m.Shards)
 	if err != nil {
 		return err
 	}
@@ -173,8 +172,9 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 	if err := e.makeShards(m, tables); err != nil {
 		return err
 	}
+	e.batches.shards, e.batches.log = e.shards, e.log
 	e.index, err = index.Open(index.Options{
-		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Failpoints: e.failpoints, Corrupt: e.reportCorruption,
+		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Failpoints: e.options.Failpoints, Corrupt: e.reportCorruption,
 		PersistSeriesMin: e.options.PersistSeriesMin, DiskReserve: compact.Reserve * e.options.GenerationBytesMax,
 	})
 	if err != nil {
@@ -183,7 +183,7 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 	generations := manifest.SlotGenerations(&m.Pages)
 	e.pages, err = pagelog.Open(pagelog.Options{
 		FS: e.fs, Dir: path.Join(e.dir, dirPages), ExtentBytes: e.options.ExtentBytes,
-		GenerationBytes: e.options.GenerationBytesMax, Failpoints: e.failpoints,
+		GenerationBytes: e.options.GenerationBytesMax, Failpoints: e.options.Failpoints,
 		OnCorrupt: func(err *pagelog.CorruptError) { e.reportCorruption(err) },
 	}, m.Pages, func(ref pagelog.Ref, shard uint16, id uint32) {
 		if int(shard) < len(e.shards) && !m.LowWater[shard].HidesRef(generations, ref) {
@@ -229,19 +229,25 @@ func (e *Engine) makeShards(m *manifest.Manifest, tables []dedup.Table) error {
 
 // wire makes the parts that work on what is open.
 func (e *Engine) wire() {
-	shards := make([]read.Shard, len(e.shards))
+	shards, movable := make([]read.Shard, len(e.shards)), make([]transfer.Shard, len(e.shards))
 	for i, s := range e.shards {
-		shards[i] = s
+		shards[i], movable[i] = s, s
 	}
 	e.Compactor = compact.New(compact.Options{
-		FS: e.fs, Dir: e.dir, Files: e.files, Cuts: e.shardCuts, Keys: e.index, Hosts: e.hosts,
+		FS: e.fs, Dir: e.dir, Files: e.files, Cuts: e.shardCuts, Keys: e.index, Hosts: func(shard uint16) bool { return e.shards[shard].Holds() },
 		GenerationBytesMax: e.options.GenerationBytesMax, SegmentBytesMax: e.options.SegmentBytesMax,
 		Corrupt: e.reportCorruption, Logger: e.log,
-		Hit: func(failpoint string) error { return e.failpoints.Hit(failpoint) },
+		Hit: func(failpoint string) error { return e.hit(failpoint) },
 	})
 	e.Source = read.NewSource(read.Options{
 		Gate: e.readers, Files: e.files, Pages: e.pages, Index: e.index, Shards: shards,
 		GenerationAtOpen: e.generationAtOpen, Prefetch: invariants, Corrupt: e.reportCorruption,
+	})
+	e.Mover = transfer.New(transfer.Options{
+		FS: e.fs, Gate: e.readers, Source: e.Source, Files: e.files, Pages: e.pages, Index: e.index, Shards: movable,
+		Sharding: e.Sharding, BatchIDs: &e.batches,
+		MaintenanceBytes: e.options.MaintenanceBytes, SyncLog: e.options.SyncLog, Flush: e.Flush, PauseMerges: e.Pause,
+		Hit: func(failpoint string) error { return e.hit(failpoint) }, Logger: e.log,
 	})
 }
 
@@ -363,7 +369,7 @@ func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (serie
 	if known {
 		return ref.ID, nil
 	}
-	if err := e.failpoints.Hit(FailSeriesCreate); err != nil {
+	if err := e.hit(FailSeriesCreate); err != nil {
 		return 0, stalled(err)
 	}
 	id := series.ID(e.index.ShardSeries(shard))
@@ -377,8 +383,23 @@ func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (serie
 	if err != nil {
 		return 0, stalled(err)
 	}
-	if err := e.failpoints.Hit(FailSeriesCreated); err != nil {
+	if err := e.hit(FailSeriesCreated); err != nil {
 		return 0, stalled(err)
 	}
 	return id, nil
+}
+
+// RenewIncarnation makes the data folder another one for all who know it by its
+// incarnation. Errors are those of the disk; the folder may have a new one then.
+func (e *Engine) RenewIncarnation() error {
+	edit := e.files.Edit()
+	defer edit.End()
+	if err := edit.Resolve(); err != nil {
+		return err
+	}
+	incarnation, err := manifest.NewIncarnation()
+	if err != nil {
+		return err
+	}
+	return edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) { m.Incarnation = incarnation })
 }

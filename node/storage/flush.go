@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/flush"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
@@ -71,7 +72,7 @@ func (e *Engine) Generations() (count int, bytes int64) {
 }
 
 func (e *Engine) flushGeneration(edit *manifest.Edit, number uint32) error {
-	if err := e.failpoints.Hit(FailFlushSort); err != nil {
+	if err := e.hit(FailFlushSort); err != nil {
 		return err
 	}
 	pin := e.pages.Pin()
@@ -99,7 +100,7 @@ func (e *Engine) flushGeneration(edit *manifest.Edit, number uint32) error {
 	e.pace.flushed()
 	e.stats.flushes.Add(1)
 	e.stats.flushedSamples.Add(flushed.Samples)
-	return e.failpoints.Hit(FailFlushDone)
+	return e.hit(FailFlushDone)
 }
 
 // dropGeneration deletes a generation that no scan reads any more.
@@ -120,9 +121,9 @@ func (e *Engine) flushOptions() flush.Options {
 		FS: e.fs, Files: e.files, Shards: len(e.shards),
 		GenerationBytesMax: e.options.GenerationBytesMax, MaintenanceBytes: e.options.MaintenanceBytes,
 		Cut:          func(shard uint16) int64 { return e.shards[shard].cutMs.Load() },
-		Stored:       func(shard uint16, id uint32, timesMs []int64) { e.shards[shard].markStored(id, timesMs) },
+		Stored:       func(shard uint16, id uint32, timesMs []int64) { e.index.MarkStoredAt(shard, series.ID(id), timesMs) },
 		Corrupt:      e.reportCorruption,
-		BeforeFinish: func() error { return e.failpoints.Hit(FailFlushFinish) },
+		BeforeFinish: func() error { return e.hit(FailFlushFinish) },
 		Check:        invariants,
 	}
 }

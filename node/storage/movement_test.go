@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -40,7 +41,7 @@ func send(from, to *labNode, shard int, way func(io.Reader) io.Reader) error {
 func whole(r io.Reader) io.Reader { return r }
 
 // resumed opens the stream anew in the middle, again and again.
-func resumed(x *Export, rng *rand.Rand) io.Reader {
+func resumed(x *transfer.Export, rng *rand.Rand) io.Reader {
 	var parts []io.Reader
 	for at := int64(0); at < x.Size(); {
 		n := min(1+rng.Int64N(x.Size()/3+1), x.Size()-at)
@@ -152,7 +153,7 @@ func others(nodes []*labNode, not *labNode, shard int) bool {
 // with each other and with the model.
 func equalDigests(t *testing.T, nodes []*labNode, logs []*labLog, shard int) {
 	t.Helper()
-	var want *Digest
+	var want *transfer.Digest
 	for _, n := range nodes {
 		if !n.hosts[shard] {
 			continue
@@ -307,7 +308,7 @@ func TestDamagedStreamLeavesTheOldReplica(t *testing.T) {
 		}
 		if _, err := to.e.InstallShard(context.Background(), 0, uint64(len(to.written)), bytes.NewReader(b)); err == nil {
 			t.Fatal("a damaged stream was taken")
-		} else if !errors.Is(err, ErrStream) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		} else if !errors.Is(err, transfer.ErrStream) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatal(err)
 		}
 	}
@@ -322,7 +323,7 @@ func TestDamagedStreamLeavesTheOldReplica(t *testing.T) {
 	if len(names) != len(to.e.files.Present().Segments) {
 		t.Errorf("%q for %d segments", names, len(to.e.files.Present().Segments))
 	}
-	if _, err := to.e.InstallShard(context.Background(), 1, 0, bytes.NewReader(stream.Bytes())); !errors.Is(err, ErrStream) {
+	if _, err := to.e.InstallShard(context.Background(), 1, 0, bytes.NewReader(stream.Bytes())); !errors.Is(err, transfer.ErrStream) {
 		t.Errorf("the stream of another shard: %v", err)
 	}
 	to.crash(rng)

@@ -31,7 +31,7 @@ func TestStalledEntryKeepsItsBatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.e.failpoints = points
+		n.e.hit = points.Hit
 		entry := entry.Entry{Kind: entry.Samples, Index: 1, Body: body}
 		if err := n.e.Apply(0, &entry); errors.Is(err, ErrStalled) != (nth <= 8) || err != nil && nth > 8 {
 			t.Fatalf("series %d: %v", nth, err)

@@ -60,7 +60,7 @@ func TestWritersWaitForFlushes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.failpoints = points
+	e.hit = points.Hit
 	if err := e.Flush(); err == nil {
 		t.Fatal("the flush did not fail")
 	}

@@ -3,10 +3,12 @@ package storage
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"path"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // labSource provides ranges of one lab node to another.
@@ -232,7 +235,7 @@ func (n *labNode) mend(what string, nodes []*labNode, rng *rand.Rand) (repairs, 
 		case err == nil:
 			repairs++
 			moments += countOf(busy)
-		case errors.Is(err, ErrRepair) && busy: // merged meanwhile
+		case errors.Is(err, transfer.ErrRepair) && busy: // merged meanwhile
 		default:
 			n.t.Fatalf("%s: %v", what, err)
 		}
@@ -323,7 +326,7 @@ func TestRepairThatFails(t *testing.T) {
 		_, err := bad.e.RepairRange(ctx, d.Shard, fromMs, toMs, &labSource{from: good, to: bad})
 		return err
 	}
-	if err := wide(scan.TimeMsMin, scan.TimeMsMax); !errors.Is(err, ErrRepair) {
+	if err := wide(scan.TimeMsMin, scan.TimeMsMax); !errors.Is(err, transfer.ErrRepair) {
 		t.Fatalf("a range wider than a month: %v", err)
 	}
 	if _, err := bad.e.RepairRange(ctx, labShards, 0, 1, nil); !errors.Is(err, series.ErrUnavailable) {
@@ -395,7 +398,7 @@ func TestRangeDigests(t *testing.T) {
 	}
 	pace := func(int) error { return nil }
 	type heldDigest struct {
-		d            RangeDigest
+		d            transfer.RangeDigest
 		fromMs, toMs int64
 	}
 	compared := 0
@@ -439,12 +442,12 @@ func TestRangeDigests(t *testing.T) {
 }
 
 // labDigest is the digest of a range, from the model.
-func labDigest(m *slowShard, fromMs, toMs int64) (d Digest) {
+func labDigest(m *slowShard, fromMs, toMs int64) (d transfer.Digest) {
 	for key, samples := range m.contents() {
-		seed, found := keyHash([]byte(key)), false
+		seed, found := labKeyHash([]byte(key)), false
 		for at, v := range samples {
 			if at >= fromMs && at <= toMs {
-				d.Sum += digestSample(seed, at, math.Float64frombits(v))
+				d.Sum += labFold(labFold(uint64(at)^0x13198a2e03707344, v^0xb7e151628aed2a6b)^seed, uint64(at)^0x243f6a8885a308d3)
 				d.Samples++
 				found = true
 			}
@@ -452,4 +455,19 @@ func labDigest(m *slowShard, fromMs, toMs int64) (d Digest) {
 		d.Series += int64(countOf(found))
 	}
 	return d
+}
+
+// labKeyHash folds a key eight bytes at a time.
+func labKeyHash(key []byte) uint64 {
+	h := uint64(len(key)) ^ 0x243f6a8885a308d3
+	key = append(bytes.Clone(key), make([]byte, 8)...)
+	for ; len(key) >= 16; key = key[8:] {
+		h = labFold(h^binary.LittleEndian.Uint64(key), 0xb7e151628aed2a6b)
+	}
+	return labFold(h^binary.LittleEndian.Uint64(key), 0x13198a2e03707344)
+}
+
+func labFold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -187,7 +188,7 @@ func TestInstallKnowsOtherIDs(t *testing.T) {
 		other := newLabNode(t, newLabLogs())
 		other.hosts[0] = true
 		define(other, keys...)
-		if err := send(other, n, 0, whole); !errors.Is(err, ErrConflict) {
+		if err := send(other, n, 0, whole); !errors.Is(err, transfer.ErrConflict) {
 			t.Errorf("series %s: %v", name, err)
 		}
 		other.end()
@@ -196,7 +197,7 @@ func TestInstallKnowsOtherIDs(t *testing.T) {
 	other.hosts[0] = true
 	define(other, 0, 1, 2)
 	define(n, 0)
-	if err := send(other, n, 0, whole); !errors.Is(err, ErrBehind) {
+	if err := send(other, n, 0, whole); !errors.Is(err, transfer.ErrBehind) {
 		t.Errorf("an older stream: %v", err)
 	}
 	other.end()
@@ -207,7 +208,7 @@ func TestInstallKnowsOtherIDs(t *testing.T) {
 // TestReplaceFailsAtEveryPlace makes installing and dropping fail at each place, and
 // takes the power away there: the replica is the old one or the new one.
 func TestReplaceFailsAtEveryPlace(t *testing.T) {
-	for i, name := range MovementFailpoints() {
+	for i, name := range transfer.MovementFailpoints() {
 		t.Run(strings.ReplaceAll(name, "/", ":"), func(t *testing.T) {
 			t.Parallel()
 			failures := 0
@@ -216,9 +217,9 @@ func TestReplaceFailsAtEveryPlace(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				to.e.failpoints = points
+				to.e.hit = points.Hit
 			}, func(to *labNode, err error) {
-				to.e.failpoints = nil
+				to.e.hit = (*failpoint.Set)(nil).Hit
 				if err != nil {
 					failures++
 				}
@@ -382,11 +383,11 @@ func TestReplaceAfterDoubt(t *testing.T) {
 		}
 		to.before = nil
 		to.check("in doubt")
-		points, err := failpoint.Parse(FailReplacePublish+"=error@1", Failpoints())
+		points, err := failpoint.Parse(transfer.FailReplacePublish+"=error@1", Failpoints())
 		if err != nil {
 			t.Fatal(err)
 		}
-		to.e.failpoints = points
+		to.e.hit = points.Hit
 		if err := send(from, to, 0, whole); !errors.Is(err, failpoint.ErrHit) {
 			t.Fatal(err)
 		}

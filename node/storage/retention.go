@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
@@ -45,7 +46,7 @@ func (e *Engine) Retain() error {
 	if err := e.forgetSeriesBefore(cut); err != nil {
 		return err
 	}
-	return e.failpoints.Hit(FailRetentionDone)
+	return e.hit(FailRetentionDone)
 }
 
 // AllBefore reports whether there are samples until now, and all of them are of days before a
@@ -88,10 +89,7 @@ func (e *Engine) forgetSeriesBefore(cutMs int64) error {
 	// A shard may have been installed since the cut was taken, or be about to: its samples may be
 	// from before it, and are marked.
 	defer e.files.Edit().End()
-	cutMs = min(cutMs, e.RetentionCut())
-	for _, arriving := range e.arriving {
-		cutMs = min(cutMs, arriving)
-	}
+	cutMs = e.CutArriving(min(cutMs, e.RetentionCut()))
 	if month = index.MonthOf(cutMs); month > e.monthsDropped {
 		e.index.DropMonthsBefore(month)
 		e.monthsDropped = month
@@ -119,6 +117,6 @@ func (s *shard) refreshHeads(fromID, toID uint32, cutMs int64) {
 			}
 			timeMs = cutMs // a page that is not flushed yet: not before the next month
 		}
-		s.markActive(id, timeMs, timeMs)
+		s.engine.index.MarkActiveWithin(s.number, series.ID(id), timeMs, timeMs)
 	}
 }

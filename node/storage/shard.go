@@ -34,9 +34,7 @@ type shard struct {
 	engine *Engine
 	cutMs  atomic.Int64                    // samples before it are gone
 	rules  atomic.Pointer[retention.Table] // cuts of some series; nil: none
-	// A replica is being installed.
-	installing atomic.Bool
-	absent     atomic.Bool // it was dropped, and nothing has been applied since
+	absent atomic.Bool                     // it was dropped, and nothing has been applied since
 
 	mu struct {
 		sync.Mutex
@@ -84,7 +82,7 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules 
 	s.mu.repaired = segment.TimeRange{FromMs: math.MaxInt64, ToMs: math.MinInt64}
 	s.mu.ledger = dedup.NewLedger(batches, applied)
 	s.mu.set = page.NewSet(page.Options{
-		Sealer: s, Arena: &engine.arena, OnDay: func(id uint32, timeMs int64) { s.markActive(id, timeMs, timeMs) },
+		Sealer: s, Arena: &engine.arena, OnDay: func(id uint32, timeMs int64) { engine.index.MarkActiveWithin(number, series.ID(id), timeMs, timeMs) },
 	})
 	return s
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -51,7 +52,7 @@ func TestInstallUnderAShardKey(t *testing.T) {
 	for _, test := range []struct {
 		adopted series.ShardKey
 		want    error
-	}{{key, nil}, {series.ShardKey{9}, ErrStream}, {series.ShardKey{}, ErrStream}} {
+	}{{key, nil}, {series.ShardKey{9}, transfer.ErrStream}, {series.ShardKey{}, transfer.ErrStream}} {
 		to := openSharded(t, series.ShardKey{})
 		if err := to.AdoptShardKey(test.adopted); err != nil {
 			t.Fatal(err)

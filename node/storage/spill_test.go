@@ -10,10 +10,8 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage/codec"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/flush"
-	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -205,15 +203,4 @@ func spillEngine(t *testing.T) *Engine {
 		t.Fatal(err)
 	}
 	return e
-}
-
-// TestFlushHelps names the errors that a flush goes around.
-func TestFlushHelps(t *testing.T) {
-	for err, want := range map[error]bool{
-		&scan.LimitError{What: "bytes", Limit: 1}: true, fmt.Errorf("x: %w", codec.ErrCorrupt): true, read.ErrReplaced: false, read.ErrClosed: false,
-	} {
-		if flushHelps(err) != want {
-			t.Errorf("%v: %v", err, !want)
-		}
-	}
 }

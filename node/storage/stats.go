@@ -104,3 +104,49 @@ func (e *Engine) Tombstones() int { return len(e.files.Current().Tombstones) }
 
 // SamplesApplied returns the number of samples that were applied since the start.
 func (e *Engine) SamplesApplied() int64 { return e.stats.samples.Load() }
+
+// ShardStats are the figures of one shard.
+type ShardStats struct {
+	Applied        uint64 // the last entry
+	Hosted         bool   // there is a replica: see DropShard
+	Series         uint32 // ids that were given
+	CutMs          int64  // samples before it are gone
+	HotBytes       int64  // memory of hot pages and heads
+	SegmentBytes   int64  // on disk, without the page log
+	SegmentSamples int64  // with those that are hidden by deletes or overwritten
+	BatchSessions  int    // whose batch ids are remembered
+}
+
+// ShardStats returns the present figures of a shard; of one that does not exist, or
+// after Close, none.
+func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
+	_, leave, err := e.readers.Enter(context.Background())
+	if err != nil {
+		return ShardStats{}
+	}
+	defer leave()
+	if int(shard) >= len(e.shards) {
+		return ShardStats{}
+	}
+	s := e.shards[shard]
+	s.mu.Lock()
+	hot := s.mu.set.Stats()
+	stats = ShardStats{
+		Applied: s.mu.applied, Hosted: !s.absent.Load(), CutMs: s.cutMs.Load(),
+		HotBytes: int64(hot.Bytes()), BatchSessions: s.mu.ledger.Sessions(),
+	}
+	s.mu.Unlock()
+	stats.Series = e.index.ShardSeries(shard)
+	v := e.files.Acquire()
+	defer e.files.Leave(v)
+	for _, r := range v.Segments {
+		if v.Hides(r.Meta(), shard) {
+			continue
+		}
+		if info, ok := r.ShardInfo(shard); ok {
+			stats.SegmentBytes += info.Bytes
+			stats.SegmentSamples += info.Samples
+		}
+	}
+	return stats
+}

@@ -1,6 +1,8 @@
 package storage
 
-import "math"
+import (
+	"math"
+)
 
 // watches tell which entries of a shard have changed what lies before some time, so
 // that replicas can compare digests of a range that nobody writes while others are

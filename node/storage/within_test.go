@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // removeSome adds an entry that takes some samples of some series.
@@ -262,20 +262,20 @@ func installAround(from, to *labNode, do func() error) error {
 		return err
 	}
 	defer x.Close()
-	in := &installer{engine: to.e, shard: to.e.shards[0]}
-	in.r.logPosition = uint64(len(to.written))
-	if err := in.receive(context.Background(), &frameReader{r: x.OpenAt(0)}); err != nil {
+	hit := to.e.hit
+	defer func() { to.e.hit = hit }()
+	to.e.hit = func(failpoint string) error {
+		if failpoint == transfer.FailInstallMarked {
+			return do()
+		}
+		return hit(failpoint)
+	}
+	info, err := to.e.InstallShard(context.Background(), 0, uint64(len(to.written)), x.OpenAt(0))
+	if err != nil {
 		return err
 	}
-	if err := in.keys.each(in.createKey); err != nil {
-		return err
-	}
-	defer in.announce()()
-	if err := errors.Join(in.markDays(), do(), to.e.replaceShard(in.shard, &in.r)); err != nil {
-		return err
-	}
-	to.hosts[0], to.through[0] = true, in.header.Through
-	return in.clean()
+	to.hosts[0], to.through[0] = true, info.Through
+	return nil
 }
 
 // TestListsOfARange: series with samples in a range of time are listed for it, whatever has

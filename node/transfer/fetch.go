@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // Progress is how far the files of a shard have come.
@@ -25,7 +25,7 @@ type Progress struct {
 // ShardFiles is a shard at one entry of its log, as a row of bytes: uvarint length of
 // the meta, meta (replica.SnapshotMeta), the engine's export. It must be closed.
 type ShardFiles struct {
-	export *storage.Export
+	export *transfer.Export
 	head   []byte
 	Index  uint64
 	Term   uint64
@@ -147,7 +147,7 @@ func (s *Service) fetchFiles(ctx context.Context) {
 }
 
 // Install replaces the shard's data by what another node has, and tells the loop.
-func (s *Service) Install(ctx context.Context, need replica.SnapshotNeed) (got storage.ShardExport, err error) {
+func (s *Service) Install(ctx context.Context, need replica.SnapshotNeed) (got transfer.ShardExport, err error) {
 	if s.options.Files == nil {
 		return got, errors.New("this node has no way to fetch files")
 	}
@@ -178,7 +178,7 @@ func (s *Service) Install(ctx context.Context, need replica.SnapshotNeed) (got s
 }
 
 // install swaps the files of a shard.
-func (s *Service) install(ctx context.Context, shard uint16, meta *replica.SnapshotMeta, in io.Reader) (storage.ShardExport, error) {
+func (s *Service) install(ctx context.Context, shard uint16, meta *replica.SnapshotMeta, in io.Reader) (transfer.ShardExport, error) {
 	got, err := s.options.Engine.InstallShard(ctx, shard, s.options.Loop.LogEnd(), in)
 	if err == nil && got.Index != meta.Index {
 		err = fmt.Errorf("%w: files of entry %d with a meta of entry %d", replica.ErrSnapshot, got.Index, meta.Index)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // Loop is what a Service asks of the loop that drives the groups.
@@ -46,8 +46,8 @@ type Loop interface {
 // Engine is what a Service needs of the storage engine.
 type Engine interface {
 	Shards() int
-	ExportShard(shard uint16) (*storage.Export, error)
-	InstallShard(ctx context.Context, shard uint16, logPosition uint64, stream io.Reader) (storage.ShardExport, error)
+	ExportShard(shard uint16) (*transfer.Export, error)
+	InstallShard(ctx context.Context, shard uint16, logPosition uint64, stream io.Reader) (transfer.ShardExport, error)
 	DropShard(shard uint16, logPosition uint64) error
 }
 

@@ -2,6 +2,7 @@ package entry_test
 
 import (
 	"bytes"
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -142,6 +143,25 @@ func FuzzRetentionBody(f *testing.F) {
 		}
 		if again, err := entry.ParseRetentionBody(entry.RetentionBody(cut)); err != nil || again != cut {
 			t.Fatalf("the cut %d became %d: %v", cut, again, err)
+		}
+	})
+}
+
+// FuzzNamedDelete reads what may be the body of a delete with an id.
+func FuzzNamedDelete(f *testing.F) {
+	f.Add(entry.NamedDeleteBody(-5, series.BatchID{Session: 3, Counter: 4}, entry.DeleteBody([]uint32{1, 5}, -7, 9)))
+	f.Add([]byte{0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		timeMs, id, body, err := entry.ParseNamedDeleteBody(b)
+		if err != nil {
+			if !errors.Is(err, entry.ErrInvalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		againMs, again, rest, err := entry.ParseNamedDeleteBody(entry.NamedDeleteBody(timeMs, id, body))
+		if err != nil || againMs != timeMs || again != id || !bytes.Equal(rest, body) {
+			t.Fatalf("%d %v %x, %v became %d %v %x", timeMs, id, body, err, againMs, again, rest)
 		}
 	})
 }

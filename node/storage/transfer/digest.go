@@ -1,4 +1,4 @@
-package storage
+package transfer
 
 import (
 	"cmp"
@@ -49,8 +49,8 @@ func ParseDigest(b []byte) (Digest, error) {
 
 // ShardDigest reads a shard's samples in [fromMs, toMs]. Errors: those of a scan;
 // series.ErrUnavailable when the shard is dropped or replaced meanwhile.
-func (e *Engine) ShardDigest(ctx context.Context, shard uint16, fromMs, toMs int64) (Digest, error) {
-	return e.digest(ctx, shard, fromMs, toMs, func(int) error { return nil })
+func (m *Mover) ShardDigest(ctx context.Context, shard uint16, fromMs, toMs int64) (Digest, error) {
+	return m.digest(ctx, shard, fromMs, toMs, func(int) error { return nil })
 }
 
 // RangeDigest is a digest that stands for all entries from Since to Applied: none after
@@ -68,28 +68,21 @@ const rangeDigestAttempts = 3
 // Errors: as ShardDigest; series.ErrOverloaded when the range is being written;
 // series.ErrUnavailable when the shard is not what its entries say: one of them stalls, or
 // was lost.
-func (e *Engine) RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (RangeDigest, error) {
+func (m *Mover) RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (RangeDigest, error) {
 	for range rangeDigestAttempts {
-		since, _ := e.UnchangedSince(shard, toMs)
-		d, err := e.digest(ctx, shard, fromMs, toMs, pace)
-		if err == nil && !e.shards[shard].exact() {
+		since, _ := m.UnchangedSince(shard, toMs)
+		d, err := m.digest(ctx, shard, fromMs, toMs, pace)
+		if err == nil && m.o.Shards[shard].Exact() != nil {
 			err = fmt.Errorf("%w: shard %d is between two entries", series.ErrUnavailable, shard)
 		}
 		if err != nil {
 			return RangeDigest{}, err
 		}
-		if after, applied := e.UnchangedSince(shard, toMs); after == since {
+		if after, applied := m.UnchangedSince(shard, toMs); after == since {
 			return RangeDigest{d, since, applied}, nil
 		}
 	}
 	return RangeDigest{}, fmt.Errorf("%w: shard %d is being written before %d ms", series.ErrOverloaded, shard, toMs)
-}
-
-// exact reports whether the shard is what its entries up to the one applied last have made.
-func (s *shard) exact() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.mu.backlog) == 0 && s.mu.doubtful == noDoubt
 }
 
 // monthsBeforeMs is how much younger than the latest range one may be to be a day.
@@ -98,16 +91,16 @@ const monthsBeforeMs = 35 * segment.DayMs
 // DigestRanges cuts all of time before a moment into ranges of a shard to compare: days
 // that have samples here, or months if they are old, and what lies between them. Both ends
 // are inclusive.
-func (e *Engine) DigestRanges(shard uint16, beforeMs int64) (ranges []segment.TimeRange) {
-	segments := e.files.Present().Segments
+func (m *Mover) DigestRanges(shard uint16, beforeMs int64) (ranges []segment.TimeRange) {
+	segments := m.o.Files.Present().Segments
 	lastMs := segment.PartitionOf(beforeMs, segment.SpanDay).StartMs
 	cells := map[segment.Partition]bool{}
 	for i := range segments {
-		m := &segments[i]
-		if shard < m.ShardLow || shard > m.ShardHigh {
+		meta := &segments[i]
+		if shard < meta.ShardLow || shard > meta.ShardHigh {
 			continue
 		}
-		for at := m.MinMs; at <= m.MaxMs && at < lastMs; {
+		for at := meta.MinMs; at <= meta.MaxMs && at < lastMs; {
 			p := segment.PartitionOf(at, segment.SpanMonth)
 			if p.EndMs > lastMs-monthsBeforeMs {
 				p = segment.PartitionOf(at, segment.SpanDay)
@@ -133,39 +126,33 @@ func (e *Engine) DigestRanges(shard uint16, beforeMs int64) (ranges []segment.Ti
 
 // UnchangedSince returns the entry of a shard from which on nothing at toMs or before has
 // changed up to the entry applied. It is looked after from the first call on.
-func (e *Engine) UnchangedSince(shard uint16, toMs int64) (since, applied uint64) {
-	if int(shard) >= len(e.shards) {
+func (m *Mover) UnchangedSince(shard uint16, toMs int64) (since, applied uint64) {
+	if int(shard) >= len(m.o.Shards) {
 		return 0, 0
 	}
-	s := e.shards[shard]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.watches.since(toMs, s.mu.applied), s.mu.applied
+	return m.o.Shards[shard].UnchangedSince(toMs)
 }
 
-func (e *Engine) digest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (Digest, error) {
-	ctx, leave, err := e.readers.Enter(ctx)
+func (m *Mover) digest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (Digest, error) {
+	ctx, leave, err := m.enter(ctx, shard, series.ErrUnavailable)
 	if err != nil {
 		return Digest{}, err
 	}
 	defer leave()
-	if int(shard) >= len(e.shards) {
-		return Digest{}, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
-	}
-	r := e.NewReader(0)
+	r := m.o.Source.NewReader(0)
 	defer r.Close()
-	if err := e.Lacks(r.Version, shard, segment.TimeRange{FromMs: fromMs, ToMs: toMs}); err != nil {
+	if err := m.o.Source.Lacks(r.Version, shard, segment.TimeRange{FromMs: fromMs, ToMs: toMs}); err != nil {
 		return Digest{}, err
 	}
 	var d Digest
 	var key []byte
-	for id := range series.ID(e.index.ShardSeries(shard)) {
+	for id := range series.ID(m.o.Index.ShardSeries(shard)) {
 		if err := ctx.Err(); err != nil {
 			return Digest{}, err
 		}
 		var sum uint64
 		samples := 0
-		if key, err = e.index.KeyOf(shard, id, key[:0]); err != nil {
+		if key, err = m.o.Index.KeyOf(shard, id, key[:0]); err != nil {
 			return Digest{}, err
 		}
 		seed := keyHash(key)
@@ -214,50 +201,4 @@ func digestSample(seed uint64, timeMs int64, value float64) uint64 {
 func mix(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo
-}
-
-// ShardStats are the figures of one shard.
-type ShardStats struct {
-	Applied        uint64 // the last entry
-	Hosted         bool   // there is a replica: see DropShard
-	Series         uint32 // ids that were given
-	CutMs          int64  // samples before it are gone
-	HotBytes       int64  // memory of hot pages and heads
-	SegmentBytes   int64  // on disk, without the page log
-	SegmentSamples int64  // with those that are hidden by deletes or overwritten
-	BatchSessions  int    // whose batch ids are remembered
-}
-
-// ShardStats returns the present figures of a shard; of one that does not exist, or
-// after Close, none.
-func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
-	_, leave, err := e.readers.Enter(context.Background())
-	if err != nil {
-		return ShardStats{}
-	}
-	defer leave()
-	if int(shard) >= len(e.shards) {
-		return ShardStats{}
-	}
-	s := e.shards[shard]
-	s.mu.Lock()
-	hot := s.mu.set.Stats()
-	stats = ShardStats{
-		Applied: s.mu.applied, Hosted: !s.absent.Load(), CutMs: s.cutMs.Load(),
-		HotBytes: int64(hot.Bytes()), BatchSessions: s.mu.ledger.Sessions(),
-	}
-	s.mu.Unlock()
-	stats.Series = e.index.ShardSeries(shard)
-	v := e.files.Acquire()
-	defer e.files.Leave(v)
-	for _, r := range v.Segments {
-		if v.Hides(r.Meta(), shard) {
-			continue
-		}
-		if info, ok := r.ShardInfo(shard); ok {
-			stats.SegmentBytes += info.Bytes
-			stats.SegmentSamples += info.Samples
-		}
-	}
-	return stats
 }

@@ -1,4 +1,4 @@
-package storage
+package transfer
 
 import (
 	"context"
@@ -31,8 +31,9 @@ var ErrBehind = errors.New("the replica is further on than the stream")
 
 // installer receives a stream into files that nothing names until all is there.
 type installer struct {
-	engine *Engine
-	shard  *shard
+	o      *Options
+	mover  *Mover
+	shard  uint16
 	header streamHeader
 	r      replacement
 	keys   keySpool
@@ -48,25 +49,21 @@ type installer struct {
 // *segment.CorruptError for samples that were damaged at the sender;
 // series.ErrOverloaded while another installation of the shard runs; those of the
 // reader, the disk and the context. Close waits for it, so the reader must end then.
-func (e *Engine) InstallShard(ctx context.Context, shard uint16, logPosition uint64, stream io.Reader) (ShardExport, error) {
-	ctx, leave, err := e.readers.Enter(ctx)
+func (m *Mover) InstallShard(ctx context.Context, shard uint16, logPosition uint64, stream io.Reader) (ShardExport, error) {
+	ctx, leave, err := m.enter(ctx, shard, ErrStream)
 	if err != nil {
 		return ShardExport{}, err
 	}
 	defer leave()
-	if int(shard) >= len(e.shards) {
-		return ShardExport{}, fmt.Errorf("%w: shard %d of %d", ErrStream, shard, len(e.shards))
-	}
-	s := e.shards[shard]
-	if s.installing.Swap(true) {
+	if m.installing[shard].Swap(true) {
 		return ShardExport{}, fmt.Errorf("%w: shard %d is being installed", series.ErrOverloaded, shard)
 	}
-	defer s.installing.Store(false)
-	in := &installer{engine: e, shard: s}
-	in.r.logPosition = logPosition
+	defer m.installing[shard].Store(false)
+	in := &installer{o: &m.o, mover: m, shard: shard}
+	in.r.LogPosition = logPosition
 	err = in.install(ctx, stream)
 	if cleanErr := in.clean(); cleanErr != nil {
-		e.log.Error("files of an installation stay on disk until the next start", "shard", shard, "error", cleanErr)
+		m.o.Logger.Error("files of an installation stay on disk until the next start", "shard", shard, "error", cleanErr)
 	}
 	if err != nil {
 		return ShardExport{}, fmt.Errorf("install shard %d: %w", shard, err)
@@ -81,7 +78,7 @@ func (in *installer) install(ctx context.Context, stream io.Reader) error {
 	if err := in.verify(ctx); err != nil {
 		return err
 	}
-	if err := in.engine.failpoints.Hit(FailInstallKeys); err != nil {
+	if err := in.o.Hit(FailInstallKeys); err != nil {
 		return err
 	}
 	if err := in.keys.each(in.checkKey); err != nil {
@@ -94,33 +91,32 @@ func (in *installer) install(ctx context.Context, stream io.Reader) error {
 	if err := in.markDays(); err != nil {
 		return err
 	}
-	return in.engine.replaceShard(in.shard, &in.r)
+	if err := in.o.Hit(FailInstallMarked); err != nil {
+		return err
+	}
+	return in.mover.replace(in.shard, &in.r)
 }
 
 // announce makes retention keep the marks of the months that the replica has samples in, though
 // it is not there yet. The result ends that.
 func (in *installer) announce() (end func()) {
-	e := in.engine
-	defer e.files.Edit().End()
-	if e.arriving == nil {
-		e.arriving = map[uint16]int64{}
-	}
-	e.arriving[in.shard.number] = in.r.cutMs
+	defer in.o.Files.Edit().End()
+	in.mover.arriving[in.shard] = in.r.CutMs
 	return func() {
-		defer e.files.Edit().End()
-		delete(e.arriving, in.shard.number)
+		defer in.o.Files.Edit().End()
+		delete(in.mover.arriving, in.shard)
 	}
 }
 
 func (in *installer) path(part any) string {
-	return path.Join(in.engine.dir, dirSegments, fmt.Sprintf("install-%d-%v%s", in.shard.number, part, segment.TemporarySuffix))
+	return path.Join(in.o.Files.Folder(), fmt.Sprintf("install-%d-%v%s", in.shard, part, segment.TemporarySuffix))
 }
 
 // clean removes what did not get a final name.
 func (in *installer) clean() error {
-	problems := []error{in.keys.remove(in.engine.fs)}
+	problems := []error{in.keys.remove(in.o.FS)}
 	for _, name := range in.r.files {
-		if err := in.engine.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := in.o.FS.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			problems = append(problems, err)
 		}
 	}
@@ -137,7 +133,7 @@ func (in *installer) receive(ctx context.Context, frames *frameReader) error {
 		err = fmt.Errorf("%w: a frame of kind %d where batch ids should be", ErrStream, kind)
 	}
 	if err == nil {
-		if in.r.batches, err = dedup.DecodeTable(payload); err != nil {
+		if in.r.Batches, err = dedup.DecodeTable(payload); err != nil {
 			err = fmt.Errorf("%w: %w", ErrStream, err)
 		}
 	}
@@ -176,19 +172,16 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 	switch {
 	case h.Format != streamFormat:
 		return fmt.Errorf("%w: format %d; this program reads format %d", ErrStream, h.Format, streamFormat)
-	case h.Shards != len(in.engine.shards) || h.Shard != in.shard.number:
-		return fmt.Errorf("%w: it brings shard %d of %d, not %d of %d", ErrStream, h.Shard, h.Shards, in.shard.number, len(in.engine.shards))
+	case h.Shards != len(in.o.Shards) || h.Shard != in.shard:
+		return fmt.Errorf("%w: it brings shard %d of %d, not %d of %d", ErrStream, h.Shard, h.Shards, in.shard, len(in.o.Shards))
 	case h.Through < h.Index:
 		return fmt.Errorf("%w: it brings entries %d to %d", ErrStream, h.Index, h.Through)
 	}
-	in.shard.mu.Lock()
-	applied := in.shard.mu.applied
-	in.shard.mu.Unlock()
-	if h.Index < applied {
+	if applied := in.o.Shards[in.shard].Applied(); h.Index < applied {
 		return fmt.Errorf("%w: it stands for entry %d, the replica for %d", ErrBehind, h.Index, applied)
 	}
-	in.r.applied, in.r.cutMs = h.Index, h.CutMs
-	if in.r.rules, err = retention.NewTable(h.RuleCuts, in.engine.ruleTables()); err != nil {
+	in.r.Applied, in.r.CutMs = h.Index, h.CutMs
+	if in.r.Rules, err = retention.NewTable(h.RuleCuts, in.mover.rules()); err != nil {
 		return fmt.Errorf("%w: header: %w", ErrStream, err)
 	}
 	return nil
@@ -211,7 +204,7 @@ func (in *installer) receiveTombstones(frames *frameReader) (kind uint8, payload
 }
 
 func (in *installer) receiveKeys(frames *frameReader, kind uint8, payload []byte) (uint8, []byte, error) {
-	if err := in.keys.create(in.engine.fs, in.path("keys")); err != nil {
+	if err := in.keys.create(in.o.FS, in.path("keys")); err != nil {
 		return 0, nil, err
 	}
 	for kind == frameKeys {
@@ -233,7 +226,7 @@ func (in *installer) receiveKeys(frames *frameReader, kind uint8, payload []byte
 // that has been read.
 func (in *installer) receiveSegment(ctx context.Context, frames *frameReader, number int, size int64, kind uint8, payload []byte) (uint8, []byte, error) {
 	name := in.path(number)
-	file, err := in.engine.fs.Create(name)
+	file, err := in.o.FS.Create(name)
 	if err != nil {
 		return 0, nil, fmt.Errorf("create a segment: %w", err)
 	}
@@ -285,7 +278,7 @@ func (in *installer) verify(ctx context.Context) error {
 }
 
 func (in *installer) withSegment(name string, do func(*segment.Reader) error) error {
-	r, err := segment.Open(in.engine.fs, name)
+	r, err := segment.Open(in.o.FS, name)
 	if err != nil {
 		return err
 	}
@@ -294,14 +287,14 @@ func (in *installer) withSegment(name string, do func(*segment.Reader) error) er
 
 // checkKey makes sure that a key can have its id here.
 func (in *installer) checkKey(id series.ID, key series.Key) error {
-	x := in.engine.index
+	x := in.o.Index
 	if _, _, _, err := key.Parts(nil); err != nil {
 		return fmt.Errorf("%w: key of series %d: %w", ErrStream, id, err)
 	}
-	if shard := in.engine.Sharding().Of(key); shard != in.shard.number {
+	if shard := in.o.Sharding().Of(key); shard != in.shard {
 		return fmt.Errorf("%w: series %s belongs to shard %d", ErrStream, key, shard)
 	}
-	known := x.ShardSeries(in.shard.number)
+	known := x.ShardSeries(in.shard)
 	if known > in.header.Series {
 		return fmt.Errorf("%w: there are %d, the stream has %d", ErrConflict, known, in.header.Series)
 	}
@@ -309,10 +302,10 @@ func (in *installer) checkKey(id series.ID, key series.Key) error {
 	if err != nil {
 		return err
 	}
-	if found && (ref.Shard != in.shard.number || ref.ID != id) {
+	if found && (ref.Shard != in.shard || ref.ID != id) {
 		return fmt.Errorf("%w: %s is series %d of shard %d, not series %d", ErrConflict, key, ref.ID, ref.Shard, id)
 	}
-	if _, taken := x.Local(in.shard.number, id); taken && !found {
+	if _, taken := x.Local(in.shard, id); taken && !found {
 		return fmt.Errorf("%w: %s is series %d in the stream", ErrConflict, key, id)
 	}
 	return nil
@@ -321,10 +314,10 @@ func (in *installer) checkKey(id series.ID, key series.Key) error {
 // createKey makes the series. Should the installation end here they do no harm: an
 // id means the same series for ever.
 func (in *installer) createKey(id series.ID, key series.Key) error {
-	if _, found, err := in.engine.index.Lookup(key); found || err != nil {
+	if _, found, err := in.o.Index.Lookup(key); found || err != nil {
 		return err
 	}
-	_, err := in.engine.index.Create(in.shard.number, id, key, index.DayOf(math.MinInt64))
+	_, err := in.o.Index.Create(in.shard, id, key, index.DayOf(math.MinInt64))
 	return err
 }
 
@@ -333,7 +326,7 @@ func (in *installer) markDays() error {
 	for _, name := range in.r.files {
 		err := in.withSegment(name, func(r *segment.Reader) error {
 			return r.EachSeries(in.header.Shard, func(info segment.SeriesInfo) error {
-				in.shard.markActive(info.ID, info.MinMs, info.MaxMs)
+				in.o.Index.MarkActiveWithin(in.shard, series.ID(info.ID), info.MinMs, info.MaxMs)
 				return nil
 			})
 		})

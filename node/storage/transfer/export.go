@@ -1,4 +1,4 @@
-package storage
+package transfer
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 // closed.
 type Export struct {
 	ShardExport
-	engine *Engine
+	mover  *Mover
 	files  []*segment.ShardFile
 	held   []*segment.Reader
 	stones []streamTombstone
@@ -46,58 +46,53 @@ type exportFrame struct {
 // series has very many, the page log is flushed first. Errors: ErrStalled,
 // series.ErrUnavailable when the shard was dropped or is being replaced, and those of
 // Flush and of the disk.
-func (e *Engine) ExportShard(shard uint16) (*Export, error) {
-	_, leave, err := e.readers.Enter(context.Background())
+func (m *Mover) ExportShard(shard uint16) (*Export, error) {
+	_, leave, err := m.enter(context.Background(), shard, series.ErrUnavailable)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	if int(shard) >= len(e.shards) {
-		return nil, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
-	}
-	x := &Export{engine: e}
+	x := &Export{mover: m}
 	x.Shard = shard
-	if err := x.pin(e.shards[shard]); err != nil {
+	if err := x.pin(m.o.Shards[shard]); err != nil {
 		return nil, errors.Join(fmt.Errorf("export shard %d: %w", shard, err), x.Close())
 	}
 	return x, nil
 }
 
-func (x *Export) pin(s *shard) error {
-	s.mu.Lock()
-	err := x.takeLocked(s)
-	number := s.mu.number
-	s.mu.Unlock()
+func (x *Export) pin(s Shard) error {
+	state, err := s.Pin()
 	if err != nil {
 		return err
 	}
-	err = x.hold(s, number)
+	x.Index, x.table = state.Applied, state.Batches
+	x.CutMs, x.RuleCuts = state.CutMs, state.Rules.Lists()
+	o := &x.mover.o
+	err = x.hold(state.Replica)
 	if err != nil && flushHelps(err) {
-		x.engine.log.Warn("pages of a shard that is exported cannot be copied; flushing them", "shard", s.number, "error", err)
-		if err = x.engine.Flush(); err == nil {
-			err = x.hold(s, number)
+		o.Logger.Warn("pages of a shard that is exported cannot be copied; flushing them", "shard", x.Shard, "error", err)
+		if err = o.Flush(); err == nil {
+			err = x.hold(state.Replica)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	x.Series = x.engine.index.ShardSeries(s.number)
-	s.mu.Lock()
-	x.Through = s.mu.applied
-	s.mu.Unlock()
+	x.Series = o.Index.ShardSeries(x.Shard)
+	x.Through = s.Applied()
 	// Files that leave the node never know more than its log after a power cut.
-	if err := x.engine.options.SyncLog(); err != nil {
+	if err := o.SyncLog(); err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}
 	return x.layOut()
 }
 
 // hold takes all samples that were applied before it is called.
-func (x *Export) hold(s *shard, number uint64) error {
-	spill := newSpill(x.engine, s.number, x.engine.exports.Add(1))
+func (x *Export) hold(replica uint64) error {
+	spill := newSpill(x.mover, x.Shard, x.mover.exports.Add(1))
 	defer spill.reader.Close()
 	v := spill.reader.Version
-	if v.LowWater[s.number].Number != number {
+	if v.LowWater[x.Shard].Number != replica {
 		return read.ErrReplaced
 	}
 	spilled, err := spill.run()
@@ -116,23 +111,10 @@ func (x *Export) hold(s *shard, number uint64) error {
 	return nil
 }
 
-// takeLocked notes what belongs to the last applied entry exactly.
-func (x *Export) takeLocked(s *shard) error {
-	switch {
-	case s.absent.Load() || s.mu.doubtful != noDoubt:
-		return fmt.Errorf("%w: there is no replica that could be exported", series.ErrUnavailable)
-	case len(s.mu.backlog) > 0:
-		return s.stalledLocked()
-	}
-	x.Index, x.table = s.mu.applied, s.mu.ledger.Now()
-	x.CutMs, x.RuleCuts = s.cutMs.Load(), s.rules.Load().Lists()
-	return nil
-}
-
 // holdSegments takes the parts of the shard in segments, in the order of writing,
 // and the tombstones that hide something in them.
 func (x *Export) holdSegments(v *manifest.Version) error {
-	if err := x.engine.Lacks(v, x.Shard, segment.AllTime()); err != nil {
+	if err := x.mover.o.Source.Lacks(v, x.Shard, segment.AllTime()); err != nil {
 		return err
 	}
 	readers := slices.DeleteFunc(slices.Clone(v.Segments), func(r *segment.Reader) bool {
@@ -187,7 +169,7 @@ func (x *Export) layOut() error {
 	if err := x.layOutKeys(); err != nil {
 		return err
 	}
-	header := streamHeader{Format: streamFormat, Shards: len(x.engine.shards), Segments: []int64{}}
+	header := streamHeader{Format: streamFormat, Shards: len(x.mover.o.Shards), Segments: []int64{}}
 	for _, file := range x.files {
 		header.Segments = append(header.Segments, file.Meta.Bytes)
 		for at := int64(0); at < file.Meta.Bytes; at += frameBytes {
@@ -239,7 +221,7 @@ func (x *Export) layOutKeys() error {
 		bytes = 0
 	}
 	for id := range series.ID(x.Series) {
-		k, err := x.engine.index.KeyOf(x.Shard, id, key[:0])
+		k, err := x.mover.o.Index.KeyOf(x.Shard, id, key[:0])
 		if err != nil {
 			return err
 		}
@@ -263,7 +245,7 @@ func uvarintBytes(v uint64) int {
 func (x *Export) appendKeys(dst []byte, from, to series.ID) ([]byte, error) {
 	var key []byte
 	for id := from; id < to; id++ {
-		k, err := x.engine.index.KeyOf(x.Shard, id, key[:0])
+		k, err := x.mover.o.Index.KeyOf(x.Shard, id, key[:0])
 		if err != nil {
 			return dst, err
 		}
@@ -329,7 +311,7 @@ func (r *exportReader) Read(p []byte) (int, error) {
 
 func (r *exportReader) load() error {
 	x := r.export
-	_, leave, err := x.engine.readers.Enter(context.Background())
+	_, leave, err := x.mover.o.Gate.Enter(context.Background())
 	if err != nil {
 		return err
 	}

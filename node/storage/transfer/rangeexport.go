@@ -1,4 +1,4 @@
-package storage
+package transfer
 
 import (
 	"context"
@@ -13,44 +13,36 @@ import (
 // it: checked, merged, and without what is deleted. It has every entry up to indexMin at
 // least. Errors: those of a scan and of the writer; series.ErrUnavailable when there is
 // no replica, or it is not so far.
-func (e *Engine) ExportRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
-	ctx, leave, err := e.readers.Enter(ctx)
+func (m *Mover) ExportRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
+	ctx, leave, err := m.enter(ctx, shard, series.ErrUnavailable)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if int(shard) >= len(e.shards) {
-		return fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
-	}
 	w := &rangeWriter{w: to}
-	s := e.shards[shard]
-	s.mu.Lock()
-	w.end.Index = s.mu.applied
-	ready := !s.absent.Load() && s.mu.doubtful == noDoubt && len(s.mu.backlog) == 0 && s.mu.applied >= indexMin
-	s.mu.Unlock()
-	if !ready {
+	s := m.o.Shards[shard]
+	w.end.Index = s.Applied()
+	if s.Exact() != nil || w.end.Index < indexMin {
 		return fmt.Errorf("%w: shard %d is not known up to entry %d", series.ErrUnavailable, shard, indexMin)
 	}
-	header := rangeHeader{Format: rangeFormat, Shards: len(e.shards), Shard: shard, FromMs: fromMs, ToMs: toMs}
+	header := rangeHeader{Format: rangeFormat, Shards: len(m.o.Shards), Shard: shard, FromMs: fromMs, ToMs: toMs}
 	if err := w.sendJSON(frameRangeHeader, header); err != nil {
 		return err
 	}
-	if err := e.exportSamples(ctx, &header, w); err != nil {
+	if err := m.exportSamples(ctx, &header, w); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	w.end.Through = s.mu.applied
-	s.mu.Unlock()
+	w.end.Through = s.Applied()
 	return w.sendJSON(frameRangeEnd, &w.end)
 }
 
-func (e *Engine) exportSamples(ctx context.Context, h *rangeHeader, w *rangeWriter) error {
-	r := e.NewReader(0)
+func (m *Mover) exportSamples(ctx context.Context, h *rangeHeader, w *rangeWriter) error {
+	r := m.o.Source.NewReader(0)
 	defer r.Close()
-	if err := e.Lacks(r.Version, h.Shard, segment.TimeRange{FromMs: h.FromMs, ToMs: h.ToMs}); err != nil {
+	if err := m.o.Source.Lacks(r.Version, h.Shard, segment.TimeRange{FromMs: h.FromMs, ToMs: h.ToMs}); err != nil {
 		return err
 	}
-	for id := range series.ID(e.index.ShardSeries(h.Shard)) {
+	for id := range series.ID(m.o.Index.ShardSeries(h.Shard)) {
 		before := w.end.Samples
 		err := r.Read(series.Ref{Shard: h.Shard, ID: id}, h.FromMs, h.ToMs, func(times []int64, values []float64) error {
 			return w.add(uint32(id), times, values)

@@ -1,4 +1,4 @@
-package storage
+package transfer
 
 import (
 	"encoding/binary"

@@ -1,9 +1,8 @@
-package storage
+package transfer
 
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -26,7 +25,9 @@ const spillPart = 2
 // Entries may be applied meanwhile, of which any part may be in the segments.
 type spill struct {
 	reader *read.Reader
-	shard  *shard
+	files  *manifest.Store
+	cutMs  int64 // samples before it are gone
+	shard  uint16
 	out    flush.Writers
 	series series.ID // ids below it have been given
 
@@ -37,18 +38,19 @@ type spill struct {
 
 // newSpill begins a spill of what the segments of the current version, that of its reader, do not
 // have. All that is to be in it has been applied. Number tells it from other spills of the process.
-func newSpill(e *Engine, shard uint16, number uint64) *spill {
-	newest, _ := e.pages.End()
+func newSpill(m *Mover, shard uint16, number uint64) *spill {
+	o := &m.o
+	newest, _ := o.Pages.End()
 	options := func(p segment.Partition) segment.Options {
 		return segment.Options{
-			FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: p,
+			FS: o.FS, Dir: o.Files.Folder(), Partition: p,
 			SequenceLow: manifest.SequenceOf(newest), SequenceHigh: manifest.SequenceOf(newest),
 			Scratch: fmt.Sprintf("export-%d-%d-%x-%x", shard, number, uint64(p.StartMs), uint64(p.EndMs)),
 		}
 	}
 	return &spill{
-		reader: e.NewReader(e.options.MaintenanceBytes / spillPart), shard: e.shards[shard], out: flush.NewWriters(e.files.Remove, options),
-		series: series.ID(e.index.ShardSeries(shard)),
+		reader: o.Source.NewReader(o.MaintenanceBytes / spillPart), files: o.Files, cutMs: max(o.Shards[shard].Cut(), scan.TimeMsMin), shard: shard,
+		out: flush.NewWriters(o.Files.Remove, options), series: series.ID(o.Index.ShardSeries(shard)),
 	}
 }
 
@@ -58,7 +60,7 @@ func newSpill(e *Engine, shard uint16, number uint64) *spill {
 func (s *spill) run() (readers []*segment.Reader, err error) {
 	metas, err := s.out.Run(s.pass, s.out.Finish)
 	if err == nil {
-		readers, err = s.shard.engine.files.OpenNew(metas)
+		readers, err = s.files.OpenNew(metas)
 		s.out.Forget() // openNew has removed them after an error
 	}
 	if err != nil {
@@ -75,7 +77,7 @@ func (s *spill) pass() error {
 		if err := s.read(uint32(id)); err != nil {
 			return err
 		}
-		if err := s.out.Add(s.shard.number, uint32(id), &s.sorted, nil); err != nil {
+		if err := s.out.Add(s.shard, uint32(id), &s.sorted, nil); err != nil {
 			return err
 		}
 		if s.out.TooNarrow() {
@@ -88,7 +90,7 @@ func (s *spill) pass() error {
 // read gathers in s.sorted what no segment has of a series, in order of time.
 func (s *spill) read(id uint32) error {
 	s.raw.Reset()
-	err := s.reader.Unflushed(series.Ref{Shard: s.shard.number, ID: series.ID(id)}, func(payload []byte, hidden []segment.TimeRange) error {
+	err := s.reader.Unflushed(series.Ref{Shard: s.shard, ID: series.ID(id)}, func(payload []byte, hidden []segment.TimeRange) error {
 		before := s.raw.Len()
 		if err := codec.DecodePage(payload, &s.raw); err != nil {
 			return err
@@ -105,7 +107,7 @@ func (s *spill) read(id uint32) error {
 		return fmt.Errorf("series %d: %w", id, err)
 	}
 	codec.SortColumns(&s.raw, &s.sorted, &s.order)
-	n, _ := slices.BinarySearch(s.sorted.Times, max(s.shard.cutMs.Load(), scan.TimeMsMin))
+	n, _ := slices.BinarySearch(s.sorted.Times, s.cutMs)
 	s.sorted = codec.Columns{Times: s.sorted.Times[n:], Mantissas: s.sorted.Mantissas[n:], Scales: s.sorted.Scales[n:]}
 	return nil
 }

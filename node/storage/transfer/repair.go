@@ -1,11 +1,10 @@
-package storage
+package transfer
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -14,9 +13,6 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
-
-// FailRepairPublish is hit before a repair takes effect.
-const FailRepairPublish = "repair/before-publish"
 
 // ErrRepair reports that a range cannot be repaired as it was asked for: it is wider than
 // a month, or files were merged meanwhile. The second passes.
@@ -48,8 +44,8 @@ type Repair struct {
 // before it is left out, the entries that lie behind are a suffix of the log that is
 // replayed over a later state, which is harmless: decision 3 of ARCHITECTURE.md.
 type rangeRepair struct {
-	engine     *Engine
-	shard      *shard
+	o          *Options
+	shard      uint16
 	partition  segment.Partition
 	number     uint64 // of the shard's replica
 	generation uint32 // pages of earlier ones lie before the mark
@@ -62,23 +58,20 @@ type rangeRepair struct {
 // After an error everything is as it was. Errors: ErrRepair; ErrStream; ErrStalled;
 // series.ErrUnavailable when the replica is gone, replaced or in doubt;
 // series.ErrOverloaded while another repair runs; those of the source and the disk.
-func (e *Engine) RepairRange(ctx context.Context, shard uint16, fromMs, toMs int64, from RepairSource) (Repair, error) {
-	ctx, leave, err := e.readers.Enter(ctx)
+func (m *Mover) RepairRange(ctx context.Context, shard uint16, fromMs, toMs int64, from RepairSource) (Repair, error) {
+	ctx, leave, err := m.enter(ctx, shard, series.ErrUnavailable)
 	if err != nil {
 		return Repair{}, err
 	}
 	defer leave()
-	if int(shard) >= len(e.shards) {
-		return Repair{}, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
-	}
-	if !e.repairing.TryLock() {
+	if !m.repairing.TryLock() {
 		return Repair{}, fmt.Errorf("%w: another range is being repaired", series.ErrOverloaded)
 	}
-	defer e.repairing.Unlock()
-	r := &rangeRepair{engine: e, shard: e.shards[shard]}
+	defer m.repairing.Unlock()
+	r := &rangeRepair{o: &m.o, shard: shard}
 	// The source may not have deletes from now on yet, and a flush would forget those that hide
 	// nothing of what is here now.
-	defer e.files.Await(shard)()
+	defer m.o.Files.Await(shard)()
 	done, err := r.run(ctx, fromMs, toMs, from)
 	if err != nil {
 		return Repair{}, fmt.Errorf("repair shard %d from %d to %d ms: %w", shard, fromMs, toMs, err)
@@ -90,7 +83,7 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 	if err = r.mark(fromMs, toMs); err != nil {
 		return done, err
 	}
-	shard := r.shard.number
+	shard := r.shard
 	done = Repair{Shard: shard, FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1}
 	stream, err := from.OpenRange(ctx, shard, done.FromMs, done.ToMs, r.index)
 	if err != nil {
@@ -104,9 +97,9 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 		err = from.AwaitApplied(ctx, shard, end.Through)
 	}
 	if err != nil {
-		return done, errors.Join(err, r.engine.files.Remove(metas))
+		return done, errors.Join(err, r.o.Files.Remove(metas))
 	}
-	readers, err := r.engine.files.OpenNew(metas)
+	readers, err := r.o.Files.OpenNew(metas)
 	if err != nil {
 		return done, err
 	}
@@ -122,32 +115,18 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 
 // mark puts all that was applied before it into segments, and notes where they end.
 func (r *rangeRepair) mark(fromMs, toMs int64) error {
-	s, e := r.shard, r.engine
-	s.mu.Lock()
 	var err error
-	switch {
-	case s.absent.Load() || s.mu.doubtful != noDoubt:
-		err = fmt.Errorf("%w: there is no replica that could be repaired", series.ErrUnavailable)
-	case len(s.mu.backlog) > 0:
-		err = s.stalledLocked()
-	default:
-		if err = s.mu.set.SealAll(); err != nil {
-			err = stalled(err)
-		}
-	}
-	r.number = s.mu.number
-	s.mu.Unlock()
-	if err == nil {
-		err = e.Flush()
+	if r.number, err = r.o.Shards[r.shard].SealAll(); err == nil {
+		err = r.o.Flush()
 	}
 	if err != nil {
 		return err
 	}
-	edit := e.files.Edit()
+	edit := r.o.Files.Edit()
 	defer edit.End()
-	r.generation = e.files.Current().GenerationOldest
+	r.generation = r.o.Files.Current().GenerationOldest
 	segments := edit.Present().Segments
-	if r.partition, err = partitionAround(segments, s.number, fromMs, toMs); err != nil {
+	if r.partition, err = partitionAround(segments, r.shard, fromMs, toMs); err != nil {
 		return err
 	}
 	r.sequence = manifest.SequenceOf(r.generation-1) + 1
@@ -159,9 +138,7 @@ func (r *rangeRepair) mark(fromMs, toMs int64) error {
 	if r.sequence >= manifest.SequenceOf(r.generation) {
 		return fmt.Errorf("%w: no room for a segment before the next flush", series.ErrOverloaded)
 	}
-	s.mu.Lock()
-	r.index = s.mu.applied
-	s.mu.Unlock()
+	r.index = r.o.Shards[r.shard].Applied()
 	return nil
 }
 
@@ -181,22 +158,21 @@ func partitionAround(segments []segment.Meta, shard uint16, fromMs, toMs int64) 
 
 // receive writes the stream to a segment; none, if it has no samples.
 func (r *rangeRepair) receive(ctx context.Context, stream io.Reader) (metas []segment.Meta, end rangeEnd, err error) {
-	e := r.engine
 	in := &rangeReader{frames: frameReader{r: stream}}
 	err = in.begin(rangeHeader{
-		Format: rangeFormat, Shards: len(e.shards), Shard: r.shard.number, FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1,
+		Format: rangeFormat, Shards: len(r.o.Shards), Shard: r.shard, FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1,
 	})
 	if err != nil {
 		return nil, end, err
 	}
 	w, err := segment.Create(segment.Options{
-		FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: r.partition, SequenceLow: r.sequence, SequenceHigh: r.sequence,
+		FS: r.o.FS, Dir: r.o.Files.Folder(), Partition: r.partition, SequenceLow: r.sequence, SequenceHigh: r.sequence,
 	})
 	if err != nil {
 		return nil, end, err
 	}
 	err = in.each(func(id uint32, columns *codec.Columns) error {
-		if err := w.Add(r.shard.number, id, columns); err != nil {
+		if err := w.Add(r.shard, id, columns); err != nil {
 			if errors.Is(err, segment.ErrOrder) {
 				err = fmt.Errorf("%w: %w", ErrStream, err)
 			}
@@ -219,10 +195,9 @@ func (r *rangeRepair) receive(ctx context.Context, stream io.Reader) (metas []se
 
 // publish puts what came in the place of what was. The files are gone after an error.
 func (r *rangeRepair) publish(readers []*segment.Reader) (suppressed int, err error) {
-	e := r.engine
 	// No merge may be under way: its output would have what is left out now.
-	defer e.Pause()()
-	edit := e.files.Edit()
+	defer r.o.PauseMerges()()
+	edit := r.o.Files.Edit()
 	defer edit.End()
 	out, err := r.before(edit.Present(), readers)
 	if err == nil {
@@ -231,11 +206,11 @@ func (r *rangeRepair) publish(readers []*segment.Reader) (suppressed int, err er
 	if err != nil {
 		return 0, errors.Join(err, manifest.Discard(readers))
 	}
-	v := e.files.Acquire()
-	defer e.files.Release(v)
+	v := r.o.Files.Acquire()
+	defer r.o.Files.Release(v)
 	var dropped []manifest.Missing
 	err = edit.Publish(FailRepairPublish, func(m *manifest.Manifest) {
-		m.Suppressed = m.Suppressed.With(out, r.shard.number)
+		m.Suppressed = m.Suppressed.With(out, r.shard)
 		m.Segments = slices.Clone(m.Segments)
 		for i := range m.Segments {
 			if slices.ContainsFunc(out, manifest.SameName(&m.Segments[i])) {
@@ -256,8 +231,8 @@ func (r *rangeRepair) publish(readers []*segment.Reader) (suppressed int, err er
 	}
 	r.show(edit, readers)
 	for i := range dropped {
-		if err := e.files.Remove([]segment.Meta{dropped[i].Meta}); err != nil {
-			e.log.Error("a damaged segment stays on disk until the next start", "segment", dropped[i].Meta.Name, "error", err)
+		if err := r.o.Files.Remove([]segment.Meta{dropped[i].Meta}); err != nil {
+			r.o.Logger.Error("a damaged segment stays on disk until the next start", "segment", dropped[i].Meta.Name, "error", err)
 		}
 	}
 	return len(out), nil
@@ -266,16 +241,16 @@ func (r *rangeRepair) publish(readers []*segment.Reader) (suppressed int, err er
 // before returns the segments whose part of the shard lies before the mark, and makes sure
 // that none lies on both sides.
 func (r *rangeRepair) before(present *manifest.Manifest, readers []*segment.Reader) (out []segment.Meta, err error) {
-	e, shard := r.engine, r.shard.number
-	if present.LowWater[shard].Number != r.number || r.shard.absent.Load() {
+	shard, index := r.shard, r.o.Index
+	if present.LowWater[shard].Number != r.number || !r.o.Shards[shard].Hosted() {
 		return nil, read.ErrReplaced
 	}
 	for _, reader := range readers {
 		err := reader.EachSeries(shard, func(info segment.SeriesInfo) error {
-			if info.ID >= e.index.ShardSeries(shard) {
-				return fmt.Errorf("%w: samples of series %d of %d", ErrStream, info.ID, e.index.ShardSeries(shard))
+			if info.ID >= index.ShardSeries(shard) {
+				return fmt.Errorf("%w: samples of series %d of %d", ErrStream, info.ID, index.ShardSeries(shard))
 			}
-			r.shard.markActive(info.ID, info.MinMs, info.MaxMs)
+			index.MarkActiveWithin(shard, series.ID(info.ID), info.MinMs, info.MaxMs)
 			return nil
 		})
 		if err != nil {
@@ -305,8 +280,8 @@ func (r *rangeRepair) useless(lost []manifest.Missing, marks []manifest.LowWater
 	for i := range lost {
 		m := &lost[i].Meta
 		needed := false
-		for shard := int(m.ShardLow); shard <= int(m.ShardHigh) && shard < len(r.engine.shards); shard++ {
-			needed = needed || !v.Hides(m, uint16(shard)) && r.engine.shards[shard].here()
+		for shard := int(m.ShardLow); shard <= int(m.ShardHigh) && shard < len(r.o.Shards); shard++ {
+			needed = needed || !v.Hides(m, uint16(shard)) && r.o.Shards[shard].Holds()
 		}
 		if !needed {
 			gone = append(gone, lost[i])
@@ -317,10 +292,6 @@ func (r *rangeRepair) useless(lost []manifest.Missing, marks []manifest.LowWater
 
 // show lets scans see what the manifest says.
 func (r *rangeRepair) show(edit *manifest.Edit, readers []*segment.Reader) {
-	s := r.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.watches.restart(s.mu.watches.leastMs)
-	s.mu.repaired = segment.TimeRange{FromMs: min(s.mu.repaired.FromMs, r.partition.StartMs), ToMs: max(s.mu.repaired.ToMs, r.partition.EndMs-1)}
-	edit.Repaired(readers)
+	within := segment.TimeRange{FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1}
+	r.o.Shards[r.shard].Repaired(within, func() { edit.Repaired(readers) })
 }
