@@ -40,6 +40,7 @@ var directions = []direction{
 	{"api/oidc", []string{"api/loopback"}, []string{"os", "google.golang.org/grpc"}, "tokens of issuers, whatever users and rights there are"},
 	{"api/oidc/oidctest", nil, []string{"."}, "an issuer of tests uses the standard library only"},
 	{"api/guard", nil, []string{"."}, "bounds of text know no language and use the standard library only"},
+	{"api/jsontext", nil, []string{".", "os", "net"}, "JSON strings in buffers, whoever sends them"},
 	{"api/display", nil, []string{"."}, "it writes what it is given, and uses the standard library only"},
 	{"api/access", []string{"api/audit"}, []string{"os"}, "rights know no files and no users"},
 	{"api/auth", []string{"api/access", "api/audit", "api/oidc", "api/rulefile", "api/secret", "api/series", "api/settings", "api/token"}, []string{"google.golang.org/grpc"}, "who may do what, from a file"},
@@ -124,7 +125,7 @@ var directions = []direction{
 	{"node/storage/compact", []string{"api/backoff", "node/storage/manifest", "node/storage/retention", "node/storage/segment", "node/storage/vfs"}, []string{"os"}, "compactions see shards as cuts and keys"},
 	{"router/split", []string{"api/series", "api/parse"}, []string{"net/http", "os"}, "splitting is pure"},
 	{"api/http1", nil, []string{"net", "os", "github.com/valyala/fasthttp"}, "bytes of requests, whoever reads and parses them"},
-	{"router/ingest", []string{"api/audit", "api/backoff", "api/budget", "api/endpoint", "api/origin", "api/series", "api/access", "api/http1", "api/parse", "router/split", "router/tenant", "api/processor", "api/snappy"}, nil, "ingest knows no query"},
+	{"router/ingest", []string{"api/jsontext", "api/audit", "api/backoff", "api/budget", "api/endpoint", "api/origin", "api/series", "api/access", "api/http1", "api/parse", "router/split", "router/tenant", "api/processor", "api/snappy"}, nil, "ingest knows no query"},
 	{"router/cluster", []string{"api", "proto", "router/fanout", "router/placement", "router/tenant"}, []string{"go.etcd.io", "net/http", "github.com/spf13"}, "the cluster as the API sees it knows no client"},
 	{"router/server", []string{"api", "router"}, []string{"go.etcd.io", module + "router/cluster", module + "router/fanout", module + "router/command"}, "a server does not know what stands behind it"},
 	{"router/command", []string{"api", "router"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "a router as a process"},
@@ -148,7 +149,7 @@ var directions = []direction{
 	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/admission", "api/processor"}, nil, "a page knows no storage"},
 	{"router/query/admission", []string{"api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
 	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
-	{"router/query", []string{"api/endpoint", "api/guard", "api/series", "api/scan", "router/query", "api/access", "api/processor"}, nil, "queries know no ingest"},
+	{"router/query", []string{"api/jsontext", "api/endpoint", "api/guard", "api/series", "api/scan", "router/query", "api/access", "api/processor"}, nil, "queries know no ingest"},
 }
 
 func TestImportDirections(t *testing.T) {

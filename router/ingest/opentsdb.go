@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/parse"
 )
 
@@ -165,7 +166,7 @@ func appendDetail(dst []byte, message string, datapoint []byte) []byte {
 	if len(datapoint) > 0 && datapoint[0] == '{' && json.Valid(datapoint) {
 		dst = append(dst, bytes.ToValidUTF8(datapoint, []byte("\uFFFD"))...)
 	} else {
-		dst = appendJSONString(dst, datapoint[:min(len(datapoint), parse.ExcerptBytesMax)])
+		dst = jsontext.Append(dst, datapoint[:min(len(datapoint), parse.ExcerptBytesMax)])
 	}
 	return append(dst, '}')
 }

@@ -3,40 +3,12 @@ package ingest
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 )
-
-// A JSON string reads back as encoding/json would have written it.
-func FuzzJSONString(f *testing.F) {
-	for _, seed := range []string{"", "a\"b\\c", "\x00\x1f\x7f", "µ€😀", "\xff\xc3(", "\u2028", "\xf0\x9f\x98"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		got := appendJSONString(nil, text)
-		if same := appendJSONString(nil, []byte(text)); !bytes.Equal(got, same) {
-			t.Fatalf("bytes and string differ: %q, %q", got, same)
-		}
-		oracle, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back, want string
-		if err := json.Unmarshal(got, &back); err != nil {
-			t.Fatalf("%q: %v", got, err)
-		}
-		if err := json.Unmarshal(oracle, &want); err != nil {
-			t.Fatal(err)
-		}
-		if back != want {
-			t.Fatalf("%q became %q, want %q", text, back, want)
-		}
-	})
-}
 
 func TestDeadline(t *testing.T) {
 	parent, cancel := context.WithCancelCause(context.Background())

@@ -1,7 +1,6 @@
 package influxql
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -98,18 +97,4 @@ func (p *page) appendTime(ns int64, quote string) {
 	p.text = append(p.text, quote...)
 	p.text = time.Unix(0, ns).In(zone).AppendFormat(p.text, time.RFC3339Nano)
 	p.text = append(p.text, quote...)
-}
-
-// appendString appends a JSON string.
-func appendString(dst []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			text, err := json.Marshal(s)
-			if err != nil { // there is none for strings
-				return append(dst, `""`...)
-			}
-			return append(dst, text...)
-		}
-	}
-	return append(append(append(dst, '"'), s...), '"')
 }

@@ -11,6 +11,7 @@ import (
 	ql "github.com/influxdata/influxql"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/shell"
@@ -155,6 +156,6 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	w.Header().Set(headerError, message[:min(len(message), 1024)])
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.status)
-	_, _ = w.Write(append(appendString([]byte(`{"error":`), e.message), "}\n"...))
+	_, _ = w.Write(append(jsontext.AppendHTML([]byte(`{"error":`), e.message), "}\n"...))
 	return e.status
 }

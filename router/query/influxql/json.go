@@ -3,6 +3,7 @@ package influxql
 import (
 	"strconv"
 
+	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/router/query/decimal"
 )
 
@@ -47,13 +48,13 @@ func (f *jsonFormat) series(h *head) {
 func appendHead(dst []byte, h *head) []byte {
 	dst = append(dst, '{')
 	if h.name != "" {
-		dst = append(appendString(append(dst, `"name":`...), h.name), ',')
+		dst = append(jsontext.AppendHTML(append(dst, `"name":`...), h.name), ',')
 	}
 	for i, t := range h.tags {
 		if i == 0 {
 			dst = append(dst, `"tags":{`...)
 		}
-		dst = appendString(append(appendString(dst, t.key), ':'), t.value)
+		dst = jsontext.AppendHTML(append(jsontext.AppendHTML(dst, t.key), ':'), t.value)
 		if i == len(h.tags)-1 {
 			dst = append(dst, '}')
 		}
@@ -64,7 +65,7 @@ func appendHead(dst []byte, h *head) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, name)
+		dst = jsontext.AppendHTML(dst, name)
 	}
 	return append(dst, ']')
 }
@@ -122,7 +123,7 @@ func appendValue(dst []byte, v *value) []byte {
 	case kindInteger:
 		return decimal.AppendPlain(dst, v.number)
 	case kindString:
-		return appendString(dst, v.text)
+		return jsontext.AppendHTML(dst, v.text)
 	case kindBoolean:
 		if v.number != 0 {
 			return append(dst, "true"...)
@@ -152,7 +153,7 @@ func appendEnding(dst []byte, end *ending) []byte {
 		dst = append(dst, `,"partial":true`...)
 	}
 	if end.err != nil {
-		dst = appendString(append(dst, `,"error":`...), end.err.Error())
+		dst = jsontext.AppendHTML(append(dst, `,"error":`...), end.err.Error())
 	}
 	return dst
 }

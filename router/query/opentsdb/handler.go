@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/shell"
@@ -182,9 +183,9 @@ func (h *handler) fail(a *answer, r *http.Request, err error) int {
 	text := a.buf[:0]
 	text = append(text, `{"error":{`...)
 	text = appendFloat(appendField(text, "code"), float64(api.status), false)
-	text = appendString(appendField(text, "message"), api.message)
+	text = jsontext.AppendHTML(appendField(text, "message"), api.message)
 	if api.details != "" {
-		text = appendString(appendField(text, "details"), api.details)
+		text = jsontext.AppendHTML(appendField(text, "details"), api.details)
 	}
 	a.buf = append(text, '}', '}')
 	if api.status == http.StatusServiceUnavailable {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tickmesh/tickmesh/api/guard"
+	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -92,7 +93,7 @@ func writeLast(a *answer, points []scan.Point, resolve bool) error {
 			return err
 		}
 		if resolve {
-			a.buf = appendString(appendField(a.buf, "metric"), metric)
+			a.buf = jsontext.AppendHTML(appendField(a.buf, "metric"), metric)
 		}
 		a.buf = strconv.AppendInt(appendField(a.buf, "timestamp"), p.TimeMs, 10)
 		a.buf = appendValueText(appendField(a.buf, "value"), p.Value)

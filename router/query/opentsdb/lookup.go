@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/admission"
@@ -76,7 +77,7 @@ func (h *handler) lookup(a *answer, c *call) error {
 		}
 		a.buf = append(a.buf, `{"tsuid":"`...)
 		a.buf = append(appendTSUID(a.buf, key), '"')
-		a.buf = appendString(appendField(a.buf, "metric"), metric)
+		a.buf = jsontext.AppendHTML(appendField(a.buf, "metric"), metric)
 		a.buf = appendTags(appendField(a.buf, "tags"), tags)
 		a.buf = append(a.buf, '}')
 		if err := a.flushIfLong(); err != nil {
@@ -260,16 +261,16 @@ func (q *lookupQuery) parseBody(body []byte) error {
 // appendHead appends the answer up to its results.
 func (q *lookupQuery) appendHead(dst []byte, total int64, took time.Duration) []byte {
 	dst = append(dst, '{')
-	dst = appendString(appendField(dst, "type"), "LOOKUP")
-	dst = appendString(appendField(dst, "metric"), q.metric)
+	dst = jsontext.AppendHTML(appendField(dst, "type"), "LOOKUP")
+	dst = jsontext.AppendHTML(appendField(dst, "metric"), q.metric)
 	dst = append(appendField(dst, "tags"), '[')
 	for i, tag := range q.tags {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '{')
-		dst = appendString(appendField(dst, "key"), tag.name)
-		dst = append(appendString(appendField(dst, "value"), tag.value), '}')
+		dst = jsontext.AppendHTML(appendField(dst, "key"), tag.name)
+		dst = append(jsontext.AppendHTML(appendField(dst, "value"), tag.value), '}')
 	}
 	dst = append(dst, ']')
 	dst = strconv.AppendInt(appendField(dst, "limit"), int64(q.limit), 10)

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/tickmesh/tickmesh/api/jsontext"
 )
 
 // aggregators serves /api/aggregators.
@@ -23,8 +25,8 @@ func (h *handler) showFilters(a *answer, _ *call) error {
 	a.buf = append(a.buf, '{')
 	for _, kind := range filterKinds {
 		a.buf = append(appendField(a.buf, kind.name), '{')
-		a.buf = appendString(appendField(a.buf, "examples"), kind.examples)
-		a.buf = appendString(appendField(a.buf, "description"), kind.description)
+		a.buf = jsontext.AppendHTML(appendField(a.buf, "examples"), kind.examples)
+		a.buf = jsontext.AppendHTML(appendField(a.buf, "description"), kind.description)
 		a.buf = append(a.buf, '}')
 	}
 	a.buf = append(a.buf, '}')
@@ -51,7 +53,7 @@ func (h *handler) showStats(a *answer, c *call) error {
 				a.buf = append(a.buf, ',')
 			}
 			a.buf = append(a.buf, '{')
-			a.buf = appendString(appendField(a.buf, "metric"), s.Metric)
+			a.buf = jsontext.AppendHTML(appendField(a.buf, "metric"), s.Metric)
 			a.buf = strconv.AppendInt(appendField(a.buf, "timestamp"), floorTo(s.TimeMs, secondMs)/secondMs, 10)
 			a.buf = appendValueText(appendField(a.buf, "value"), s.Value)
 			a.buf = appendTexts(appendField(a.buf, "tags"), s.Tags)
@@ -75,7 +77,7 @@ func (h *handler) dropCaches(a *answer, _ *call) error {
 func appendTexts(dst []byte, texts map[string]string) []byte {
 	dst = append(dst, '{')
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		dst = appendString(appendField(dst, name), texts[name])
+		dst = jsontext.AppendHTML(appendField(dst, name), texts[name])
 	}
 	return append(dst, '}')
 }

@@ -3,6 +3,7 @@ package opentsdb
 import (
 	"strconv"
 
+	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -99,7 +100,7 @@ func (o *pointWriter) end() error {
 func (o *pointWriter) head(g *group) {
 	o.separate()
 	o.buf = append(o.buf, `{"metric":`...)
-	o.buf = appendString(o.buf, g.name())
+	o.buf = jsontext.AppendHTML(o.buf, g.name())
 	o.buf = append(o.buf, `,"tags":`...)
 	o.buf = appendTags(o.buf, g.tags)
 	o.buf = append(o.buf, `,"aggregateTags":`...)
@@ -141,8 +142,8 @@ func appendTags(dst []byte, tags []series.Tag) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, tags[i].Name), ':')
-		dst = appendString(dst, tags[i].Value)
+		dst = append(jsontext.AppendHTML(dst, tags[i].Name), ':')
+		dst = jsontext.AppendHTML(dst, tags[i].Value)
 	}
 	return append(dst, '}')
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/jsontext"
 )
 
 // appendSummary appends the object that show_summary adds. Times are in
@@ -30,7 +32,7 @@ func milliseconds(d time.Duration) float64 {
 // appendSubQuery appends a sub-query as show_query shows it.
 func appendSubQuery(dst []byte, q *subQuery) []byte {
 	dst = append(dst, '{')
-	dst = appendString(appendField(dst, "aggregator"), q.aggregatorName)
+	dst = jsontext.AppendHTML(appendField(dst, "aggregator"), q.aggregatorName)
 	dst = appendStringOrNull(appendField(dst, "metric"), q.metric)
 	dst = appendField(dst, "tsuids")
 	if q.tsuids == nil {
@@ -46,10 +48,10 @@ func appendSubQuery(dst []byte, q *subQuery) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '{')
-		dst = appendString(appendField(dst, "tagk"), f.tag)
-		dst = appendString(appendField(dst, "filter"), f.text)
+		dst = jsontext.AppendHTML(appendField(dst, "tagk"), f.tag)
+		dst = jsontext.AppendHTML(appendField(dst, "filter"), f.text)
 		dst = strconv.AppendBool(appendField(dst, "group_by"), f.groupBy)
-		dst = appendString(appendField(dst, "type"), f.kind)
+		dst = jsontext.AppendHTML(appendField(dst, "type"), f.kind)
 		dst = append(dst, '}')
 	}
 	dst = append(dst, ']')
@@ -61,7 +63,7 @@ func appendSubQuery(dst []byte, q *subQuery) []byte {
 	for i, f := range q.filters {
 		shown := slices.ContainsFunc(q.filters[:i], func(x filter) bool { return x.groupBy && x.tag == f.tag })
 		if f.groupBy && !shown {
-			dst = appendString(appendField(dst, f.tag), f.kind+"("+f.text+")")
+			dst = jsontext.AppendHTML(appendField(dst, f.tag), f.kind+"("+f.text+")")
 		}
 	}
 	return append(dst, '}', '}')
@@ -83,5 +85,5 @@ func appendStringOrNull(dst []byte, s string) []byte {
 	if s == "" {
 		return append(dst, "null"...)
 	}
-	return appendString(dst, s)
+	return jsontext.AppendHTML(dst, s)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
@@ -69,10 +70,10 @@ func (h *handler) showQueries(a *answer, c *call) error {
 			if i > 0 {
 				a.buf = append(a.buf, ',')
 			}
-			a.buf = appendString(append(a.buf, `{"query":`...), r.Text)
-			a.buf = appendString(appendField(a.buf, "dialect"), r.Dialect)
-			a.buf = appendString(appendField(a.buf, "database"), access.Display(r.Database))
-			a.buf = appendString(appendField(a.buf, "user"), r.User)
+			a.buf = jsontext.AppendHTML(append(a.buf, `{"query":`...), r.Text)
+			a.buf = jsontext.AppendHTML(appendField(a.buf, "dialect"), r.Dialect)
+			a.buf = jsontext.AppendHTML(appendField(a.buf, "database"), access.Display(r.Database))
+			a.buf = jsontext.AppendHTML(appendField(a.buf, "user"), r.User)
 			a.buf = strconv.AppendInt(appendField(a.buf, "queryStart"), r.Began.UnixMilli(), 10)
 			a.buf = appendFloat(appendField(a.buf, "elapsed"), milliseconds(r.Took), false)
 			a.buf = appendStringOrNull(appendField(a.buf, "exception"), r.Err)

@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/tickmesh/tickmesh/api/jsontext"
 )
 
 // encoder writes an answer. Text is appended to buf and goes out when there is much of it,
@@ -166,44 +167,7 @@ func (e *encoder) point(timeMs int64, value float64) {
 }
 
 // text writes a string. Bytes that are no UTF-8 become U+FFFD, as in encoding/json.
-func (e *encoder) text(s string) {
-	const hex = "0123456789abcdef"
-	e.buf = append(e.buf, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		size := 1
-		if c >= utf8.RuneSelf {
-			var r rune
-			if r, size = utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-		}
-		e.buf = append(e.buf, s[from:i]...)
-		switch {
-		case c >= utf8.RuneSelf:
-			e.buf = append(e.buf, `\ufffd`...)
-		case c == '"' || c == '\\':
-			e.buf = append(e.buf, '\\', c)
-		case c == '\n':
-			e.buf = append(e.buf, '\\', 'n')
-		case c == '\r':
-			e.buf = append(e.buf, '\\', 'r')
-		case c == '\t':
-			e.buf = append(e.buf, '\\', 't')
-		default:
-			e.buf = append(e.buf, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
-		}
-		i += size
-		from = i
-	}
-	e.buf = append(append(e.buf, s[from:]...), '"')
-}
+func (e *encoder) text(s string) { e.buf = jsontext.Append(e.buf, s) }
 
 // flushIfLong sends the text when there is much of it.
 func (e *encoder) flushIfLong() {
