@@ -67,30 +67,6 @@ func (d *damages) add(name section, reason string) bool {
 	return true
 }
 
-// Missing is a segment that could not be opened.
-type Missing struct {
-	Meta   segment.Meta
-	reason string
-}
-
-// Hides reports whether what a shard has in a segment does not count: it is of a replica
-// that was dropped or replaced, or a repair has brought something else for it.
-func (v *Version) Hides(m *segment.Meta, shard uint16) bool {
-	return int(shard) < len(v.LowWater) && v.LowWater[shard].hidesSegment(m.SequenceHigh) || v.Suppressed.has(m.Name, shard)
-}
-
-// Lacks returns the error of a range of a shard that a segment which is missing may have samples in;
-// nil: there is none.
-func (v *Version) Lacks(shard uint16, within segment.TimeRange) error {
-	for i := range v.Missing {
-		m := &v.Missing[i].Meta
-		if shard >= m.ShardLow && shard <= m.ShardHigh && m.MinMs <= within.ToMs && m.MaxMs >= within.FromMs && !v.Hides(m, shard) {
-			return &DamagedError{damageOf(m, shard, v.Missing[i].reason)}
-		}
-	}
-	return nil
-}
-
 func damageOf(m *segment.Meta, shard uint16, reason string) Damage {
 	return Damage{Shard: shard, FromMs: m.MinMs, ToMs: m.MaxMs, File: m.Name, Reason: reason}
 }
@@ -153,12 +129,4 @@ func (s *Store) Damages(shards int, hosts func(shard uint16) (cutMs int64, ok bo
 		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FromMs, b.FromMs), cmp.Compare(a.File, b.File))
 	})
 	return found
-}
-
-// stillMissing returns those segments that are live.
-func stillMissing(lost []Missing, live []segment.Meta) []Missing {
-	if len(lost) == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(lost), func(m Missing) bool { return !slices.ContainsFunc(live, SameName(&m.Meta)) })
 }

@@ -103,7 +103,7 @@ func (s *Store) refuseForeignFiles() error {
 // the page log has what is in generations from GenerationOldest on.
 func (s *Store) OpenSegments(generationOldest uint32) error {
 	m := s.edit.present
-	v := &Version{Tombstones: m.Tombstones, LowWater: m.LowWater, GenerationOldest: generationOldest, Suppressed: m.Suppressed}
+	v := &Version{Visibility: Visibility{Tombstones: m.Tombstones, LowWater: m.LowWater, GenerationOldest: generationOldest, Suppressed: m.Suppressed}}
 	var err error
 	if v.Segments, v.Missing, err = s.openSegments(m.Segments); err != nil {
 		return err
@@ -272,10 +272,7 @@ func (x *Edit) Sequences(generation uint32, n int) (first uint64, err error) {
 func (s *Store) change(change func(*Version), d dropped) {
 	s.changing.Lock()
 	current := s.Current()
-	next := &Version{
-		Segments: current.Segments, Tombstones: current.Tombstones, LowWater: current.LowWater, GenerationOldest: current.GenerationOldest,
-		Suppressed: current.Suppressed, Missing: current.Missing,
-	}
+	next := &Version{Segments: current.Segments, Visibility: current.Visibility}
 	change(next)
 	actions := s.publish(next, d)
 	s.changing.Unlock()

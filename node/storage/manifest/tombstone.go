@@ -3,6 +3,7 @@ package manifest
 import (
 	"slices"
 
+	"github.com/tickmesh/tickmesh/node/storage/codec"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -155,4 +156,9 @@ func Hides(spans []segment.TimeRange, timeMs int64) bool {
 		}
 	}
 	return false
+}
+
+// DropHidden removes the samples from index start on that lie in one of the ranges.
+func DropHidden(c *codec.Columns, start int, hidden []segment.TimeRange) {
+	codec.KeepColumns(c, start, func(timeMs int64) bool { return !Hides(hidden, timeMs) })
 }

@@ -8,15 +8,10 @@ import (
 )
 
 // Version is what a scan sees besides the hot pages: an immutable list of
-// segments, the tombstones, and from which generation on the page log holds what
-// the segments do not.
+// segments, and what of them and of the page log counts.
 type Version struct {
-	Segments         []*segment.Reader // by sequence, oldest first
-	Tombstones       Tombstones
-	LowWater         []LowWater // by shard
-	Suppressed       Suppressed // sections of segments that do not count
-	Missing          []Missing  // segments that count and cannot be read
-	GenerationOldest uint32
+	Segments []*segment.Reader // by sequence, oldest first
+	Visibility
 
 	// Guarded by versions.mu.
 	refs    int      // who may follow it into the page log

@@ -276,7 +276,7 @@ func (r *rangeRepair) before(present *manifest.Manifest, readers []*segment.Read
 
 // useless returns the missing segments of which no shard that is here counts any more.
 func (r *rangeRepair) useless(lost []manifest.Missing, marks []manifest.LowWater, out manifest.Suppressed) (gone []manifest.Missing) {
-	v := &manifest.Version{LowWater: marks, Suppressed: out}
+	v := &manifest.Visibility{LowWater: marks, Suppressed: out}
 	for i := range lost {
 		m := &lost[i].Meta
 		needed := false
