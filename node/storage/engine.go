@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"path"
-	"sync"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -14,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/flush"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/page"
@@ -65,6 +65,8 @@ type Engine struct {
 	*read.Source // of what all shards have
 	*compact.Compactor
 	*transfer.Mover
+	generations
+	seriesMemory
 
 	fs      vfs.FS
 	dir     string
@@ -75,17 +77,11 @@ type Engine struct {
 
 	shards   []*shard
 	arena    page.Arena // memory of all hot pages
-	memory   seriesMemory
 	index    *index.Index
 	pages    *pagelog.Log
 	files    *manifest.Store
-	rolling  sync.Mutex // serialises the rolls of full generations
-	pace     pace
 	readers  *read.Gate
 	shardKey atomic.Pointer[series.ShardKey]
-
-	// The last generation that had pages when the folder was opened; 0: none.
-	generationAtOpen uint32
 
 	// Lock order: the Compactor's Pause, an Edit of files, a shard, a change of files.
 	monthsDropped index.Month // months before it are forgotten; guarded by the Compactor's Pause
@@ -98,7 +94,7 @@ type Engine struct {
 // caller then applies the log from LogPosition on.
 func Open(o Options) (*Engine, error) {
 	e := &Engine{fs: o.FS, dir: o.Dir, options: withDefaults(o), log: o.Logger, hit: o.Failpoints.Hit}
-	e.memory.init(o.SeriesBytesMax)
+	e.seriesMemory.init(o.SeriesBytesMax)
 	e.readers = read.NewGate()
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -109,7 +105,7 @@ func Open(o Options) (*Engine, error) {
 	if err := e.open(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
-	if e.memory.bytesMax > 0 {
+	if e.bytesMax > 0 {
 		e.countIndex()
 	}
 	return e, nil
@@ -199,14 +195,14 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 	e.pace.waiting.Store(int32(len(e.pages.Generations()) - 1))
 	for _, g := range e.pages.Sizes() {
 		if g.Bytes > 0 {
-			e.generationAtOpen = g.Number
+			e.atOpen = g.Number
 		}
 	}
-	if e.generationAtOpen == 0 {
+	if e.atOpen == 0 {
 		e.index.SettleDays()
 	}
 	for _, s := range e.shards {
-		s.mu.outOfOrder.all = e.generationAtOpen
+		s.mu.outOfOrder.all = e.atOpen
 	}
 	e.wire()
 	return nil
@@ -229,6 +225,19 @@ func (e *Engine) makeShards(m *manifest.Manifest, tables []dedup.Table) error {
 
 // wire makes the parts that work on what is open.
 func (e *Engine) wire() {
+	e.seriesMemory.arena, e.table, e.seriesMemory.shards = &e.arena, e.index, e.shards
+	g := &e.generations
+	g.pages, g.files, g.index, g.shards, g.stats, g.log = e.pages, e.files, e.index, e.shards, &e.stats, e.log
+	g.hit = func(failpoint string) error { return e.hit(failpoint) }
+	g.sorting = flush.Options{
+		FS: e.fs, Files: e.files, Shards: len(e.shards),
+		GenerationBytesMax: e.options.GenerationBytesMax, MaintenanceBytes: e.options.MaintenanceBytes,
+		Cut:          func(shard uint16) int64 { return e.shards[shard].cutMs.Load() },
+		Stored:       func(shard uint16, id uint32, timesMs []int64) { e.index.MarkStoredAt(shard, series.ID(id), timesMs) },
+		Corrupt:      e.reportCorruption,
+		BeforeFinish: func() error { return e.hit(FailFlushFinish) },
+		Check:        invariants,
+	}
 	shards, movable := make([]read.Shard, len(e.shards)), make([]transfer.Shard, len(e.shards))
 	for i, s := range e.shards {
 		shards[i], movable[i] = s, s
@@ -241,7 +250,7 @@ func (e *Engine) wire() {
 	})
 	e.Source = read.NewSource(read.Options{
 		Gate: e.readers, Files: e.files, Pages: e.pages, Index: e.index, Shards: shards,
-		GenerationAtOpen: e.generationAtOpen, Prefetch: invariants, Corrupt: e.reportCorruption,
+		GenerationAtOpen: e.atOpen, Prefetch: invariants, Corrupt: e.reportCorruption,
 	})
 	e.Mover = transfer.New(transfer.Options{
 		FS: e.fs, Gate: e.readers, Source: e.Source, Files: e.files, Pages: e.pages, Index: e.index, Shards: movable,

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,28 +65,4 @@ func (p *pace) next() <-chan struct{} {
 		p.mu.fewer = make(chan struct{})
 	}
 	return p.mu.fewer
-}
-
-// FlushLags reports whether AwaitFlush may wait now.
-func (e *Engine) FlushLags() bool { return e.pace.waiting.Load() >= generationsWaitingMax }
-
-// AwaitFlush waits, for a few seconds at most, while so many generations of the page
-// log wait for a flush that the next writes might have to be refused. It does not wait
-// after a flush that failed. Who writes calls it before it takes any lock. The error is
-// that of the context.
-func (e *Engine) AwaitFlush(ctx context.Context) error {
-	if !e.FlushLags() || e.pace.next() == nil {
-		return nil
-	}
-	e.stats.flushWaits.Add(1)
-	bound, cancel := context.WithTimeout(ctx, paceWait)
-	defer cancel()
-	for fewer := e.pace.next(); fewer != nil; fewer = e.pace.next() {
-		select {
-		case <-fewer:
-		case <-bound.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/page"
 )
 
 // seriesMemory bounds the memory that the index and the hot pages of all shards hold together:
@@ -13,10 +16,14 @@ import (
 //   - Beyond the bound, pages of the shards with the most are sealed before they are full. Entries
 //     are not applied meanwhile, so that writes get slower.
 //   - New series are refused that would leave less than a quarter of the bound for pages: see
-//     Engine.SeriesMax, which limits.Limiter keeps.
+//     SeriesMax, which limits.Limiter keeps.
 //
 // The size of the index is measured now and then (KeepWithinMemory), and estimated in between.
 type seriesMemory struct {
+	arena  *page.Arena
+	table  *index.Index
+	shards []*shard
+
 	bytesMax  int64        // 0: no bound
 	index     atomic.Int64 // bytes of the index when it was measured last
 	series    atomic.Int64 // series then
@@ -48,38 +55,35 @@ func (m *seriesMemory) init(bytesMax int64) {
 }
 
 // SeriesBytes returns the memory of the index and of the hot pages of all shards.
-func (e *Engine) SeriesBytes() int64 {
-	m := &e.memory
-	return e.arena.Bytes() + m.index.Load() + max(0, e.SeriesCount()-m.series.Load())*indexSeriesBytes
+func (m *seriesMemory) SeriesBytes() int64 {
+	return m.arena.Bytes() + m.index.Load() + max(0, int64(m.table.Len())-m.series.Load())*indexSeriesBytes
 }
 
 // SeriesMax returns how many series there may be within the bound of memory, by the last
 // measurement.
-func (e *Engine) SeriesMax() int64 { return e.memory.seriesMax.Load() }
+func (m *seriesMemory) SeriesMax() int64 { return m.seriesMax.Load() }
 
 // KeepWithinMemory measures the index, and seals pages if there is more than the bound. It is
 // called now and then by the node's maintenance.
-func (e *Engine) KeepWithinMemory() {
-	m := &e.memory
+func (m *seriesMemory) KeepWithinMemory() {
 	if m.bytesMax == 0 {
 		return
 	}
-	e.countIndex()
-	if e.SeriesBytes() <= m.bytesMax {
+	m.countIndex()
+	if m.SeriesBytes() <= m.bytesMax {
 		m.trigger.Store(m.bytesMax)
 	}
-	e.relieve()
+	m.relieve()
 }
 
 // countIndex measures the index, and computes seriesMax by it.
-func (e *Engine) countIndex() {
-	m := &e.memory
-	s := e.index.Stats()
+func (m *seriesMemory) countIndex() {
+	s := m.table.Stats()
 	series := int64(s.Series)
 	bytes := s.TailBytes + s.OffsetBytes + s.ShardBytes + s.TableBytes + s.ActivityBytes + s.PartBytes
 	m.index.Store(bytes)
 	m.series.Store(series)
-	fixed := bytes + e.headBytes()
+	fixed := bytes + m.headBytes()
 	each := int64(indexSeriesBytes)
 	if series >= measuredSeriesMin {
 		each = max(each, fixed/series)
@@ -89,8 +93,8 @@ func (e *Engine) countIndex() {
 }
 
 // headBytes returns the memory of the heads of all shards.
-func (e *Engine) headBytes() (n int64) {
-	for _, s := range e.shards {
+func (m *seriesMemory) headBytes() (n int64) {
+	for _, s := range m.shards {
 		s.mu.Lock()
 		n += int64(s.mu.set.Stats().HeadBytes)
 		s.mu.Unlock()
@@ -100,20 +104,19 @@ func (e *Engine) headBytes() (n int64) {
 
 // relieve seals pages if more memory is held than trigger. If it is called at once by several
 // goroutines, one seals and the others wait for it. The caller holds no lock.
-func (e *Engine) relieve() {
-	m := &e.memory
-	if m.bytesMax == 0 || e.SeriesBytes() <= m.trigger.Load() {
+func (m *seriesMemory) relieve() {
+	if m.bytesMax == 0 || m.SeriesBytes() <= m.trigger.Load() {
 		return
 	}
 	m.relieving.Lock()
 	defer m.relieving.Unlock()
-	if e.SeriesBytes() <= m.trigger.Load() {
+	if m.SeriesBytes() <= m.trigger.Load() {
 		return
 	}
 	m.reliefs.Add(1)
-	e.sealBiggest(e.SeriesBytes() - (m.bytesMax - m.bytesMax/reliefPart))
-	held := e.SeriesBytes()
-	e.arena.Trim(max(m.bytesMax-held, 0))
+	m.sealBiggest(m.SeriesBytes() - (m.bytesMax - m.bytesMax/reliefPart))
+	held := m.SeriesBytes()
+	m.arena.Trim(max(m.bytesMax-held, 0))
 	// If the index alone takes too much, do not seal again before there are pages worth it.
 	m.trigger.Store(max(m.bytesMax, held+m.bytesMax/reliefPart))
 }
@@ -121,13 +124,13 @@ func (e *Engine) relieve() {
 // sealBiggest seals the pages of the shards with the most, until bytes and at least a part of all
 // pages are free. Errors are ignored: if the disk takes nothing, the next entries stall by the same
 // cause, which is reported.
-func (e *Engine) sealBiggest(bytes int64) {
+func (m *seriesMemory) sealBiggest(bytes int64) {
 	type sized struct {
 		shard *shard
 		bytes int64
 	}
-	shards, all := make([]sized, 0, len(e.shards)), int64(0)
-	for _, s := range e.shards {
+	shards, all := make([]sized, 0, len(m.shards)), int64(0)
+	for _, s := range m.shards {
 		s.mu.Lock()
 		n := int64(s.mu.set.Stats().PageBytes)
 		s.mu.Unlock()

@@ -63,7 +63,7 @@ func (e *Engine) Stats() Stats {
 		Checkpoints:     c.checkpoints.Load(), Flushes: c.flushes.Load(), FlushedSamples: c.flushedSamples.Load(), FlushWaits: c.flushWaits.Load(),
 		Corruptions: c.corruptions.Load(), Totals: e.Compactor.Stats(),
 		Stats:         e.Source.Stats(),
-		MemoryReliefs: e.memory.reliefs.Load(), SeriesBytes: e.SeriesBytes(),
+		MemoryReliefs: e.reliefs.Load(), SeriesBytes: e.SeriesBytes(),
 		Index: e.index.Stats(),
 	}
 	for _, sh := range e.shards {
