@@ -12,13 +12,14 @@ import (
 
 // What clients must not meet is found, and said with its figure.
 func TestBounds(t *testing.T) {
+	b := boundsOf(false)
 	for want, l := range map[string]lap{
-		"": {writePause: pause{pauseMax, "put"}, queryPause: pause{pauseMax, "http"}, failedInRow: failedInRowMax, totals: totals{failed: 9}},
-		"no write by grpc was answered for 2.001s": {writePause: pause{pauseMax + time.Millisecond, "grpc"}},
+		"": {writePause: pause{2 * time.Second, "put"}, queryPause: pause{2 * time.Second, "http"}, failedInRow: 1, totals: totals{failed: 9}},
+		"no write by grpc was answered for 2.001s": {writePause: pause{2001 * time.Millisecond, "grpc"}},
 		"no query by http was answered for 3s":     {queryPause: pause{3 * time.Second, "http"}},
 		"2 requests of one client":                 {failedInRow: 2},
 	} {
-		if err := l.checkBounds(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := b.check(&l); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}

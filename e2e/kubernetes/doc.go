@@ -15,9 +15,9 @@
 //
 // TestUpgradeOfEarlierCommit upgrades a cluster that is made of a pinned commit of the history.
 //
-// Each phase is held to what clients may meet that try again (checkBounds): no pause of more than
+// Each phase is held to what clients may meet that try again (bounds): no pause of more than
 // two seconds, and no request that fails when it is made again; a query is answered a minute after
-// helm install has begun. Two virtual processors with a load average of 9 to 20, 2026-11-23, one run
+// helm install has begun. With -short it is three times as much, as the machine may have other work. Two virtual processors with a load average of 9 to 20, 2026-11-23, one run
 // of -short: no pause above 0.8 s in ten phases, 3 of about 20,000 requests failed, none twice in a row, and
 // the first query was answered after 46.5 s. What is left to chance is drawn from a seed that is printed. A
 // failure keeps the logs of all pods in .cache/tests/kubernetes-logs.

@@ -21,6 +21,7 @@ type stage struct {
 	writing bool
 	rows    []row
 	recipes map[string]string // scripts by name
+	bounds  bounds
 	// unbounded is why phases are not held to bounds; empty: they are.
 	unbounded string
 	random    *rand.Rand      // of what is left to chance; its seed is printed
@@ -41,7 +42,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	fmt.Printf("seed %d: TICKMESH_E2E_SEED=%d draws the same moments again\n", seed, seed)
-	return &stage{T: t, rack: r, random: rand.New(rand.NewPCG(seed, 0)), recipes: scripts, release: r.Folders.Checkout, typed: map[string]bool{}}
+	return &stage{T: t, rack: r, bounds: boundsOf(testing.Short()), random: rand.New(rand.NewPCG(seed, 0)), recipes: scripts, release: r.Folders.Checkout, typed: map[string]bool{}}
 }
 
 // seedOf returns the seed that was asked for, or a new one.
@@ -97,7 +98,7 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 	}
 	s.rows = append(s.rows, this)
 	fmt.Println(this.String() + this.last)
-	switch err := this.checkBounds(); {
+	switch err := s.bounds.check(&this.lap); {
 	case err != nil && s.unbounded != "":
 		fmt.Printf("    beyond the bounds, which are not held here (%s): %v\n", s.unbounded, err)
 	case err != nil:
