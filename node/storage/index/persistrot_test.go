@@ -28,7 +28,6 @@ type rotModel struct {
 	memory *Index
 }
 
-//nolint:gochecknoglobals // made once for all examples of the tests
 var rotModelOnce = sync.OnceValue(func() *rotModel {
 	m := &rotModel{fs: vfs.NewMemFS(), list: largeModel(24_000)}
 	for _, end := range []int{8_000, 21_000, 24_000} { // parts that are large enough for all kinds of postings
