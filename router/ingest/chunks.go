@@ -15,7 +15,7 @@ import (
 // request of their own; sent again they do no harm.
 func (f *front) writeChunks(request *fasthttp.RequestCtx, d *dialect, c *caller, to target, b *body, content []byte) {
 	pm := &f.metrics.protocols[d.protocol]
-	told := &flight{chunk: chunk{more: true}} // of all chunks, for the answer
+	told := &inFlightWrite{chunk: chunk{more: true}} // of all chunks, for the answer
 	all := result{}
 	var err error
 	for {
@@ -50,16 +50,16 @@ func (f *front) writeChunks(request *fasthttp.RequestCtx, d *dialect, c *caller,
 }
 
 // writeChunk writes the lines of a chunk that have ended, and adds to what is told what it says of them.
-func (f *front) writeChunk(request *fasthttp.RequestCtx, d *dialect, c *caller, to target, b *body, content []byte, told *flight) (r result, err error) {
+func (f *front) writeChunk(request *fasthttp.RequestCtx, d *dialect, c *caller, to target, b *body, content []byte, told *inFlightWrite) (r result, err error) {
 	defer b.settle()
-	fl, err := f.takeFlight(b)
+	fl, err := f.takeWrite(b)
 	if err != nil {
 		f.metrics.failures.noteEarly(err)
 		return result{}, err
 	}
 	defer f.workers.rest(fl)
 	fl.chunk = told.chunk
-	if fl.promise, err = promiseOf(request, c, content); err != nil {
+	if fl.options, err = writeOptionsOf(request, c, content); err != nil {
 		return result{}, err
 	}
 	r, err = f.place(request, d, fl, to, content)

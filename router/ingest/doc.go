@@ -32,7 +32,7 @@
 //
 // A request over HTTP may have a header Idempotency-Key, of 1 to 255 printable bytes.
 // Its repetition, through any router, applies only what was not applied before. The same
-// key with another body, database or path is another write. See promise.give. With the
+// key with another body, database or path is another write. See writeOptions.setOn. With the
 // header X-Tickmesh-Level: all, or InfluxDB's consistency=all, the answer waits for every
 // full voter; when one does not follow in time it is 503, the points are written all the
 // same, and X-Tickmesh-Copies says in how many copies.
@@ -67,10 +67,10 @@
 // # Reading the source
 //
 // Server.Start in server.go binds; listener.go accepts. An HTTP write goes through
-// front.serve (front.go), body.read (body.go), flight.write (piece.go) and an
+// front.serve (front.go), body.read (body.go), inFlightWrite.write (piece.go) and an
 // answer in opentsdb.go, influx.go or prometheus.go. A TCP chunk goes through
-// stream.run (stream.go) into the same flight.write. A flight is a write until its
-// answer; the worker that parses and splits it serves others by then (flight.go).
+// stream.run (stream.go) into the same inFlightWrite.write. An inFlightWrite lasts until its
+// answer; the worker that parses and splits it serves others by then (inflight.go).
 // Any other request over HTTP is a question: a connection changes between fasthttp, which
 // serves points, and net/http at the border of two requests (border.go), and asked.ServeHTTP
 // (asked.go) lets the question in by the same rules and runs Options.Other.

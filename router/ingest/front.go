@@ -51,10 +51,10 @@ type dialect struct {
 	encoding string // of bodies that do not name one
 	// lines reports whether a body that begins so is lines, which may be cut; nil: it never is.
 	lines func(start []byte) bool
-	parse func(request *fasthttp.RequestCtx, fl *flight, body []byte) error
+	parse func(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error
 	// answer answers; err concerns the whole request: its body, the parser, or
 	// the Writer, in which case nothing was written.
-	answer func(request *fasthttp.RequestCtx, fl *flight, r result, err error)
+	answer func(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error)
 }
 
 func newFront(base context.Context, o *Options, ws *workers, m *metrics, budgets Budgets) *front {
@@ -227,14 +227,14 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 	start := time.Now()
 	pm := &f.metrics.protocols[d.protocol]
 	pm.bytes.Add(int64(b.sent.bytes))
-	fl, err := f.takeFlight(b)
+	fl, err := f.takeWrite(b)
 	if err != nil {
 		f.turnAwayWrite(request, d, err)
 		return
 	}
 	defer f.workers.rest(fl)
 	var r result
-	if fl.promise, err = promiseOf(request, c, content); err == nil {
+	if fl.options, err = writeOptionsOf(request, c, content); err == nil {
 		r, err = f.place(request, d, fl, to, content)
 	}
 	account.Wrote(r.accepted, r.refused, r.failed, b.sent.bytes)
@@ -256,8 +256,8 @@ func (f *front) turnAwayWrite(request *fasthttp.RequestCtx, d *dialect, err erro
 	d.answer(request, nil, result{}, err)
 }
 
-// takeFlight takes a flight for what was read of a body.
-func (f *front) takeFlight(b *body) (*flight, error) {
+// takeWrite takes an in-flight write for what was read of a body.
+func (f *front) takeWrite(b *body) (*inFlightWrite, error) {
 	b.work.Idle() // those that have workers may wait for its slot
 	fl, err := f.workers.take(f.base, b.work != nil)
 	if err != nil {
@@ -275,7 +275,7 @@ type target struct {
 }
 
 // place parses a body and writes it.
-func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to target, content []byte) (result, error) {
+func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *inFlightWrite, to target, content []byte) (result, error) {
 	timeout := f.options.Limits.WriteTimeout
 	if d.put {
 		timeout = putTimeout(request, timeout)

@@ -25,11 +25,11 @@ const (
 // parseInflux1 takes the body of /write. `rp` names a retention policy, of which there is
 // one, and is ignored; `consistency` is checked, "all" is LevelAll, and of the others none
 // is less than a majority.
-func (f *front) parseInflux1(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+func (f *front) parseInflux1(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
 	switch level := request.QueryArgs().Peek("consistency"); string(bytes.ToLower(level)) {
 	case "", "any", "one", "quorum":
 	case "all":
-		fl.promise.level = series.LevelAll
+		fl.options.level = series.LevelAll
 	default:
 		return fmt.Errorf("%w: invalid consistency level", errArgument)
 	}
@@ -37,17 +37,17 @@ func (f *front) parseInflux1(request *fasthttp.RequestCtx, fl *flight, body []by
 }
 
 // parseInflux2 takes the body of /api/v2/write; org is ignored.
-func (f *front) parseInflux2(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+func (f *front) parseInflux2(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
 	return f.parseLines(request, fl, body, parse.PrecisionNs, "use ns, us, ms or s")
 }
 
 // parseTickTock takes the body of /api/write, whose unit of time is guessed from
 // each timestamp unless precision says it.
-func (f *front) parseTickTock(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+func (f *front) parseTickTock(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
 	return f.parseLines(request, fl, body, parse.PrecisionGuess, "use ns, us, ms, s, m or h")
 }
 
-func (f *front) parseLines(request *fasthttp.RequestCtx, fl *flight, body []byte, precision parse.Precision, hint string) error {
+func (f *front) parseLines(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte, precision parse.Precision, hint string) error {
 	if text := request.QueryArgs().Peek("precision"); len(text) > 0 {
 		var ok bool
 		if precision, ok = parse.PrecisionOf(string(text)); !ok {
@@ -106,7 +106,7 @@ func influxStatus(b *parse.Batch, err error) int {
 
 // answerLines answers a write of line protocol; fail words an answer that is no
 // success in the dialect of the path.
-func (f *front) answerLines(request *fasthttp.RequestCtx, fl *flight, r result, err error, success int, fail func(status int, message string)) {
+func (f *front) answerLines(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error, success int, fail func(status int, message string)) {
 	f.setCopies(request, r)
 	var b *parse.Batch
 	if fl != nil { // else err says why there was no room
@@ -120,7 +120,7 @@ func (f *front) answerLines(request *fasthttp.RequestCtx, fl *flight, r result, 
 }
 
 // answerInflux1 answers as services/httpd/handler.go of InfluxDB 1.8.
-func (f *front) answerInflux1(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+func (f *front) answerInflux1(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error) {
 	setField(request, headerInfluxVersion, []byte(influxVersion))
 	f.answerLines(request, fl, r, err, fasthttp.StatusNoContent, func(status int, message string) {
 		influxFail(request, status, message)
@@ -128,14 +128,14 @@ func (f *front) answerInflux1(request *fasthttp.RequestCtx, fl *flight, r result
 }
 
 // answerTickTock is answerInflux1 with TickTock's status of success.
-func (f *front) answerTickTock(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+func (f *front) answerTickTock(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error) {
 	f.answerLines(request, fl, r, err, fasthttp.StatusOK, func(status int, message string) {
 		influxFail(request, status, message)
 	})
 }
 
 // answerInflux2 answers as InfluxDB 2's http error encoder does.
-func (f *front) answerInflux2(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+func (f *front) answerInflux2(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error) {
 	f.answerLines(request, fl, r, err, fasthttp.StatusNoContent, func(status int, message string) {
 		influx2Fail(request, status, message)
 	})

@@ -20,7 +20,7 @@ const (
 )
 
 // parsePut takes a JSON datapoint, an array of them, or put lines.
-func (f *front) parsePut(_ *fasthttp.RequestCtx, fl *flight, body []byte) error {
+func (f *front) parsePut(_ *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
 	switch isJSON, empty := looksLikeJSON(body); {
 	case fl.chunk.number > 0: // JSON is never cut
 	case empty:
@@ -71,7 +71,7 @@ func putTimeout(request *fasthttp.RequestCtx, timeout time.Duration) time.Durati
 // answerPut answers /api/put as OpenTSDB 2.4 does (PutDataPointRpc.java), but
 // for a write that timed out or was refused as a whole: that is 503, not 400, as
 // Telegraf and TCollector throw a batch away on 400.
-func (f *front) answerPut(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+func (f *front) answerPut(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error) {
 	args := request.QueryArgs()
 	details := args.Has("details")
 	withSummary := details || args.Has("summary")

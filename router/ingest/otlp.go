@@ -32,7 +32,7 @@ const (
 )
 
 // parseOTLP takes the body of /v1/metrics: ExportMetricsServiceRequest, in protobuf or JSON.
-func (f *front) parseOTLP(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+func (f *front) parseOTLP(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
 	switch media := mediaOf(request); {
 	case bytes.EqualFold(media, []byte(contentProtobuf)):
 	case bytes.EqualFold(media, []byte(contentOTLPJSON)):
@@ -55,7 +55,7 @@ func mediaOf(request *fasthttp.RequestCtx) []byte {
 // otlpOfJSON returns the message that a body in JSON stands for. MetricsData is
 // ExportMetricsServiceRequest by another name. Identifiers of traces, which OTLP writes in hexadecimal and not in
 // base64, are read wrongly; they are in exemplars only, which are not kept. A body that is parsed again pays once.
-func (fl *flight) otlpOfJSON(body []byte) ([]byte, error) {
+func (fl *inFlightWrite) otlpOfJSON(body []byte) ([]byte, error) {
 	if len(body) > otlpJSONBytesMax {
 		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d; protobuf may be longer", errBodyTooLarge, len(body), otlpJSONBytesMax)
 	}
@@ -78,7 +78,7 @@ func (fl *flight) otlpOfJSON(body []byte) ([]byte, error) {
 
 // answerOTLP answers with ExportMetricsServiceResponse, or with google.rpc.Status, in the encoding of the request.
 // Samples that were refused are a partial success, which no client sends again.
-func (f *front) answerOTLP(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+func (f *front) answerOTLP(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error) {
 	f.setCopies(request, r)
 	inJSON := bytes.EqualFold(mediaOf(request), []byte(contentOTLPJSON))
 	content := contentProtobuf

@@ -161,7 +161,7 @@ func (p *payments) Grow(n int) error { *p += payments(n); return nil }
 // A body that is parsed once more, for the ids of its series have been forgotten, holds no more memory than before.
 func TestOTLPInJSONPaysOnce(t *testing.T) {
 	body, paid := []byte(`{"resourceMetrics":[]}`), payments(0)
-	fl := &flight{memory: &paid}
+	fl := &inFlightWrite{memory: &paid}
 	for _, fl.again = range []bool{false, true} {
 		if _, err := fl.otlpOfJSON(body); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func keyBytesMax(b *parse.Batch, lines []parse.Line) int {
 }
 
 // payPiece takes the memory for a piece, unless that of one before is enough.
-func (fl *flight) payPiece(bytes int) error {
+func (fl *inFlightWrite) payPiece(bytes int) error {
 	more := bytes - fl.piecePaid
 	if fl.memory == nil || more <= 0 {
 		return nil
@@ -90,7 +90,7 @@ func pointsOf(lines []parse.Line) int {
 // that failed may be written by the same call, made again; those that were accepted
 // before it come to no harm by that. After errParseAgain nothing was written, and the
 // call is to be made again once the input is parsed again.
-func (fl *flight) write(database []byte, timeout time.Duration) (result, error) {
+func (fl *inFlightWrite) write(database []byte, timeout time.Duration) (result, error) {
 	b := &fl.worker.batch
 	r := result{lines: len(b.Lines), refused: b.ErrorPoints, skipped: b.SkippedStrings}
 	if len(b.Lines) == 0 {
@@ -111,7 +111,7 @@ func (fl *flight) write(database []byte, timeout time.Duration) (result, error) 
 }
 
 // writeAll writes the batch piece by piece.
-func (fl *flight) writeAll(database []byte, r *result) error {
+func (fl *inFlightWrite) writeAll(database []byte, r *result) error {
 	b := &fl.worker.batch
 	kept, total, lost := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
 	all := b.Lines
@@ -127,7 +127,7 @@ func (fl *flight) writeAll(database []byte, r *result) error {
 		b.Lines, rest = rest[:n], rest[n:]
 		err = fl.writePiece(database, first, n == len(all), r)
 		if fl.worker == nil || errors.Is(err, errParseAgain) {
-			return err // the batch is another flight's, or empty
+			return err // the batch is another write's, or empty
 		}
 		if err != nil {
 			r.failed += pointsOf(rest)
@@ -145,7 +145,7 @@ func (fl *flight) writeAll(database []byte, r *result) error {
 
 // writePiece splits and writes the lines of the batch, of which the first one has a
 // number within the request; whole: they are all of it.
-func (fl *flight) writePiece(database []byte, first int, whole bool, r *result) error {
+func (fl *inFlightWrite) writePiece(database []byte, first int, whole bool, r *result) error {
 	w := fl.worker
 	b := &w.batch
 	kept, total, lost := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
@@ -158,13 +158,13 @@ func (fl *flight) writePiece(database []byte, first int, whole bool, r *result) 
 		return fl.writeAlone(r)
 	}
 	fl.work.Idle()
-	fl.promise.give(frame, first, len(b.Lines))
+	fl.options.setOn(frame, first, len(b.Lines))
 	outcome, err := fl.writer.Write(fl.deadline, frame)
 	if errors.Is(err, series.ErrEra) && !fl.again {
 		// The ids have been forgotten by now, so this time the keys go out.
 		b.Errors, b.ErrorsTotal, b.ErrorPoints = b.Errors[:kept], total, lost
 		frame = w.split(database)
-		fl.promise.give(frame, first, len(b.Lines))
+		fl.options.setOn(frame, first, len(b.Lines))
 		outcome, err = fl.writer.Write(fl.deadline, frame)
 	}
 	r.refused += pointsOf(b.Lines) - frame.Points

@@ -18,7 +18,7 @@ const (
 )
 
 // parseRemoteWrite takes the body of /api/v1/write.
-func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
 	version, err := remoteWriteVersion(request.Request.Header.ContentType())
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func remoteWriteVersion(contentType []byte) (parse.RemoteWriteVersion, error) {
 }
 
 // answerRemoteWrite answers with plain text; the counts are in headers.
-func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error) {
 	header := &request.Response.Header
 	header.Set(headerSamplesWritten, strconv.Itoa(r.accepted))
 	header.Set(headerHistogramsWritten, "0")

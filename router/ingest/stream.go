@@ -283,7 +283,7 @@ func (s *streams) writeUntilDone(a attempts) {
 }
 
 // attempt writes once and reports whether that was the end of it.
-func (s *streams) attempt(fl *flight, a attempts, end time.Time) (ended bool) {
+func (s *streams) attempt(fl *inFlightWrite, a attempts, end time.Time) (ended bool) {
 	if err := a.parse(fl.batch()); err != nil { // what is read at once is never too large
 		s.log.warn("input not taken", "error", err)
 		return true

@@ -137,21 +137,21 @@ func harmless(err error) string {
 
 // workers bounds the writes at work at once. Who waits is served in order of
 // arrival; of the workers at rest the one used last, with the warmest memory, is
-// taken first. There are never more workers at work, or flights, than slots. Heavy writes have at most
+// taken first. There are never more workers at work, or writes, than slots. Heavy writes have at most
 // half of them, so that light ones do not wait for processors behind them.
 type workers struct {
-	make       func() (*worker, error)
-	makeFlight func() *flight
-	slots      chan struct{} // one for each write at work, until its answer
-	heavy      chan struct{} // one for each of them that waits for slots of processors, too
-	waitMax    time.Duration
-	keptMax    int // of mu.kept
+	make      func() (*worker, error)
+	makeWrite func() *inFlightWrite
+	slots     chan struct{} // one for each write at work, until its answer
+	heavy     chan struct{} // one for each of them that waits for slots of processors, too
+	waitMax   time.Duration
+	keptMax   int // of mu.kept
 
 	mu struct {
 		sync.Mutex
 		resting []*worker
 		kept    int // bytes that no request pays for: those of workers at rest, or taken from there
-		landed  []*flight
+		idle    []*inFlightWrite
 		closed  bool
 	}
 }
@@ -169,7 +169,9 @@ func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 		}
 		return &worker{resolver: o.Resolver, generation: o.Generation, splitter: s}, nil
 	}
-	ws.makeFlight = func() *flight { return &flight{workers: ws, writer: o.Writer, deadline: newDeadline(ctx)} }
+	ws.makeWrite = func() *inFlightWrite {
+		return &inFlightWrite{workers: ws, writer: o.Writer, deadline: newDeadline(ctx)}
+	}
 	first, err := ws.make() // so that wrong options show now
 	if err != nil {
 		return nil, err
@@ -178,9 +180,9 @@ func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 	return ws, nil
 }
 
-// take waits for a slot, for a bounded time, and returns a flight with a worker; errors
+// take waits for a slot, for a bounded time, and returns an in-flight write with a worker; errors
 // are errWorkers or the end of ctx.
-func (ws *workers) take(ctx context.Context, heavy bool) (*flight, error) {
+func (ws *workers) take(ctx context.Context, heavy bool) (*inFlightWrite, error) {
 	if heavy {
 		if err := ws.wait(ctx, ws.heavy); err != nil {
 			return nil, err
@@ -193,10 +195,10 @@ func (ws *workers) take(ctx context.Context, heavy bool) (*flight, error) {
 		return nil, err
 	}
 	ws.mu.Lock()
-	fl, w := pop(&ws.mu.landed), pop(&ws.mu.resting)
+	fl, w := pop(&ws.mu.idle), pop(&ws.mu.resting)
 	ws.mu.Unlock()
 	if fl == nil {
-		fl = ws.makeFlight()
+		fl = ws.makeWrite()
 	}
 	fl.heavy = heavy
 	if fl.worker = w; w != nil {
@@ -209,8 +211,8 @@ func (ws *workers) take(ctx context.Context, heavy bool) (*flight, error) {
 	return fl, nil
 }
 
-// equip finds a worker for a flight that has none.
-func (ws *workers) equip(fl *flight) (err error) {
+// equip finds a worker for an in-flight write that has none.
+func (ws *workers) equip(fl *inFlightWrite) (err error) {
 	ws.mu.Lock()
 	fl.worker = pop(&ws.mu.resting)
 	ws.mu.Unlock()
@@ -262,13 +264,13 @@ func (ws *workers) wait(ctx context.Context, slots chan<- struct{}) error {
 const (
 	restingMax           = 128      // workers
 	restingBytesMax      = 8 << 20  // of a worker, parsed and split: what a body of 1 MiB takes, some kinds of bodies aside
-	restingFrameBytesMax = 1 << 20  // of a flight's frames
-	restingTextBytesMax  = 64 << 10 // of a flight's answers
+	restingFrameBytesMax = 1 << 20  // of an in-flight write's frames
+	restingTextBytesMax  = 64 << 10 // of an in-flight write's answers
 )
 
-// takeBack takes a flight's worker. One that has grown goes with its memory: a short
+// takeBack takes an in-flight write's worker. One that has grown goes with its memory: a short
 // body may become much, as each of a line's new series has all of its tags.
-func (ws *workers) takeBack(fl *flight) {
+func (ws *workers) takeBack(fl *inFlightWrite) {
 	w := fl.worker
 	fl.worker = nil
 	bytes := w.memoryBytes()
@@ -284,8 +286,8 @@ func (ws *workers) takeBack(fl *flight) {
 	}
 }
 
-// rest ends a flight.
-func (ws *workers) rest(fl *flight) {
+// rest ends an in-flight write.
+func (ws *workers) rest(fl *inFlightWrite) {
 	if fl.worker != nil {
 		ws.takeBack(fl)
 	}
@@ -293,7 +295,7 @@ func (ws *workers) rest(fl *flight) {
 		fl.endDeadline()
 	}
 	heavy := fl.heavy
-	fl.promise, fl.memory, fl.work, fl.piecePaid, fl.chunk = promise{}, nil, nil, 0, chunk{}
+	fl.options, fl.memory, fl.work, fl.piecePaid, fl.chunk = writeOptions{}, nil, nil, 0, chunk{}
 	if cap(fl.text) > restingTextBytesMax {
 		fl.text = nil
 	}
@@ -303,7 +305,7 @@ func (ws *workers) rest(fl *flight) {
 	ws.mu.Lock()
 	keep := !ws.mu.closed
 	if keep {
-		ws.mu.landed = append(ws.mu.landed, fl)
+		ws.mu.idle = append(ws.mu.idle, fl)
 	}
 	ws.mu.Unlock()
 	if !keep {
@@ -318,10 +320,10 @@ func (ws *workers) rest(fl *flight) {
 // close lets go of what is at rest, and of the others as they come to rest.
 func (ws *workers) close() {
 	ws.mu.Lock()
-	landed := ws.mu.landed
-	ws.mu.resting, ws.mu.landed, ws.mu.closed = nil, nil, true
+	idle := ws.mu.idle
+	ws.mu.resting, ws.mu.idle, ws.mu.closed = nil, nil, true
 	ws.mu.Unlock()
-	for _, fl := range landed {
+	for _, fl := range idle {
 		fl.deadline.release()
 	}
 }

@@ -18,43 +18,43 @@ const (
 	idempotencyKeyBytesMax = 255
 )
 
-// promise is what a request asks of its write beside its points.
-type promise struct {
+// writeOptions are what a request asks of its write beside its points.
+type writeOptions struct {
 	level series.Level
 	keyed bool
 	// request is a hash of the key and of all that decides what the request writes.
 	request [sha256.Size]byte
 }
 
-// promiseOf reads the headers of a request with such a body, decoded. Errors:
+// writeOptionsOf reads the headers of a request with such a body, decoded. Errors:
 // errArgument.
-func promiseOf(request *fasthttp.RequestCtx, c *caller, body []byte) (p promise, err error) {
+func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o writeOptions, err error) {
 	if level := fieldOf(request, headerLevel); len(level) > 0 {
 		switch string(level) {
 		case "all":
-			p.level = series.LevelAll
+			o.level = series.LevelAll
 		case "majority":
 		default:
-			return p, fmt.Errorf("%w: %s is %q, want all or majority", errArgument, headerLevel, level)
+			return o, fmt.Errorf("%w: %s is %q, want all or majority", errArgument, headerLevel, level)
 		}
 	}
 	keys := fieldsOf(request, headerIdempotencyKey)
 	switch {
 	case len(keys) == 0:
-		return p, nil
+		return o, nil
 	case len(keys) > 1:
-		return p, fmt.Errorf("%w: %d headers %s, want one", errArgument, len(keys), headerIdempotencyKey)
+		return o, fmt.Errorf("%w: %d headers %s, want one", errArgument, len(keys), headerIdempotencyKey)
 	}
 	key := keys[0]
 	if len(key) == 0 || len(key) > idempotencyKeyBytesMax {
-		return p, fmt.Errorf("%w: %s has %d bytes, want 1 to %d", errArgument, headerIdempotencyKey, len(key), idempotencyKeyBytesMax)
+		return o, fmt.Errorf("%w: %s has %d bytes, want 1 to %d", errArgument, headerIdempotencyKey, len(key), idempotencyKeyBytesMax)
 	}
 	for _, c := range key {
 		if c < ' ' || c > '~' {
-			return p, fmt.Errorf("%w: %s has the byte %#02x, want printable ASCII", errArgument, headerIdempotencyKey, c)
+			return o, fmt.Errorf("%w: %s has the byte %#02x, want printable ASCII", errArgument, headerIdempotencyKey, c)
 		}
 	}
-	p.keyed = true
+	o.keyed = true
 	hash := sha256.New()
 	args := request.QueryArgs()
 	write := func(part []byte) {
@@ -73,11 +73,11 @@ func promiseOf(request *fasthttp.RequestCtx, c *caller, body []byte) (p promise,
 		write(c.database)
 		write(database)
 	}
-	hash.Sum(p.request[:0])
-	return p, nil
+	hash.Sum(o.request[:0])
+	return o, nil
 }
 
-// give puts the promise on the frame of some lines of the request.
+// setOn puts the options on the frame of some lines of the request.
 //
 // The frame's id follows from the key, the request, and which lines and how many
 // points the frame has. So it is the same through any router, whatever series that
@@ -85,13 +85,13 @@ func promiseOf(request *fasthttp.RequestCtx, c *caller, body []byte) (p promise,
 // the points of a piece into shards by their keys. Were two routers to divide a
 // request differently, as two versions might, or to leave out more or fewer points,
 // their ids would differ: then points are written twice, and never left out.
-func (p *promise) give(frame *series.Frame, first, lines int) {
-	frame.Level = p.level
-	if !p.keyed {
+func (o *writeOptions) setOn(frame *series.Frame, first, lines int) {
+	frame.Level = o.level
+	if !o.keyed {
 		return
 	}
 	var text [sha256.Size + 3*8]byte
-	b := append(text[:0], p.request[:]...)
+	b := append(text[:0], o.request[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(first))
 	b = binary.LittleEndian.AppendUint64(b, uint64(lines))
 	b = binary.LittleEndian.AppendUint64(b, uint64(frame.Points))

@@ -17,11 +17,11 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// atRest returns the numbers of workers and flights at rest.
-func (r *running) atRest() (workers, flights int) {
+// atRest returns the numbers of workers and writes at rest.
+func (r *running) atRest() (workers, writes int) {
 	r.workers.mu.Lock()
 	defer r.workers.mu.Unlock()
-	return len(r.workers.mu.resting), len(r.workers.mu.landed)
+	return len(r.workers.mu.resting), len(r.workers.mu.idle)
 }
 
 // While writes wait for their answers, one worker has parsed and split them all.
@@ -75,7 +75,7 @@ func TestWaitingWritesHoldNoWorker(t *testing.T) {
 			t.Errorf("%d %s, %v", response.StatusCode, body, response.Header)
 		}
 	}
-	eventually(t, "all answered", func() bool { workers, flights := r.atRest(); return workers == 3 && flights == 23 })
+	eventually(t, "all answered", func() bool { workers, writes := r.atRest(); return workers == 3 && writes == 23 })
 }
 
 // Ids of another era: what left without its worker is parsed, split and written once
@@ -270,19 +270,19 @@ func (w *eraWriter) endOne() {
 // What is at rest has a bound.
 func TestRestIsBounded(t *testing.T) {
 	r := start(t, func(o *Options) { o.Limits.WritesMax = restingMax + 10 })
-	var flights []*flight
+	var writes []*inFlightWrite
 	for range restingMax + 10 {
 		fl, err := r.workers.take(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		flights = append(flights, fl)
+		writes = append(writes, fl)
 	}
-	for _, fl := range flights {
+	for _, fl := range writes {
 		r.workers.rest(fl)
 	}
-	if workers, flights := r.atRest(); workers != restingMax || flights != restingMax+10 {
-		t.Errorf("%d workers and %d flights at rest", workers, flights)
+	if workers, writes := r.atRest(); workers != restingMax || writes != restingMax+10 {
+		t.Errorf("%d workers and %d writes at rest", workers, writes)
 	}
 	var body strings.Builder
 	for i := range 100_000 {
@@ -296,9 +296,9 @@ func TestRestIsBounded(t *testing.T) {
 	eventually(t, "no write", func() bool { return len(r.workers.slots) == 0 })
 	r.workers.mu.Lock()
 	defer r.workers.mu.Unlock()
-	for _, fl := range r.workers.mu.landed {
+	for _, fl := range r.workers.mu.idle {
 		if n := fl.encoded.MemoryBytes(); n > restingFrameBytesMax {
-			t.Errorf("a flight at rest holds %d bytes", n)
+			t.Errorf("a write at rest holds %d bytes", n)
 		}
 	}
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
-// flight is one write from its parsing to its answer. It needs a worker only while it
+// inFlightWrite is one write from its parsing to its answer. It needs a worker only while it
 // is parsed and split, which takes microseconds; the answer takes as long as disks and
 // networks do. So it gives its worker back before it waits, wherever nothing of the
 // worker can be asked for any more. A few workers, whose memory the processors' caches
 // hold and whose memos know all lines, then serve all.
-type flight struct {
+type inFlightWrite struct {
 	workers *workers
 	worker  *worker // nil: given back
 	writer  Writer
 
-	promise  promise
+	options  writeOptions
 	deadline *deadline
 	encoded  series.EncodedFrame // the frame, once the worker is given back
 	// again: the worker was given back, but the input has to be parsed and split once
@@ -47,14 +47,14 @@ type chunk struct {
 	rest       parse.Rest // what the parser has left for the next chunk
 }
 
-// errParseAgain asks the caller of flight.write to parse the same input again, into the
-// worker that the flight has by now, and to call it once more. It does not come twice
+// errParseAgain asks the caller of inFlightWrite.write to parse the same input again, into the
+// worker that the write has by now, and to call it once more. It does not come twice
 // for one input.
 var errParseAgain = errors.New("the ids of this input have been forgotten: it is to be parsed again")
 
 // batch returns the parsed batch with the errors of the lines that were left out. Without
 // a worker it is empty: none was.
-func (fl *flight) batch() *parse.Batch {
+func (fl *inFlightWrite) batch() *parse.Batch {
 	if fl.worker == nil {
 		return &fl.nothing
 	}
@@ -63,19 +63,19 @@ func (fl *flight) batch() *parse.Batch {
 
 // mayLeave reports whether the batch, which was split as a whole, is not needed for the answer: no line
 // was left out, no series can be refused, and there is no command to be answered.
-func (fl *flight) mayLeave() bool {
+func (fl *inFlightWrite) mayLeave() bool {
 	b := &fl.worker.batch
 	return !fl.again && b.ErrorsTotal == 0 && len(b.Commands) == 0 && !fl.worker.splitter.Defines()
 }
 
 // writeAlone returns the worker and writes the frame that it has split, which is the
 // whole batch. The ids of another era need the worker, and the input, again.
-func (fl *flight) writeAlone(r *result) error {
+func (fl *inFlightWrite) writeAlone(r *result) error {
 	lines := len(fl.worker.batch.Lines)
 	fl.worker.splitter.MoveTo(&fl.encoded)
 	fl.workers.takeBack(fl)
 	frame := &fl.encoded.Frame
-	fl.promise.give(frame, 0, lines)
+	fl.options.setOn(frame, 0, lines)
 	fl.work.Idle()
 	outcome, err := fl.writer.Write(fl.deadline, frame)
 	if errors.Is(err, series.ErrEra) {
@@ -97,7 +97,7 @@ func (fl *flight) writeAlone(r *result) error {
 // take takes the parsed batch's points out of a database's rate, all or none. What follows a
 // first chunk is always taken: its client is slowed instead, as sent again it would come no further.
 // Errors: *tenant.RateError, with what becomes of the points.
-func (fl *flight) take(from *tenant.Account) (result, error) {
+func (fl *inFlightWrite) take(from *tenant.Account) (result, error) {
 	b := &fl.worker.batch
 	points := pointsOf(b.Lines)
 	if fl.chunk.number > 1 {
@@ -111,7 +111,7 @@ func (fl *flight) take(from *tenant.Account) (result, error) {
 }
 
 // endDeadline notes that the write is over.
-func (fl *flight) endDeadline() {
+func (fl *inFlightWrite) endDeadline() {
 	fl.again = false
 	if !fl.deadline.rest() {
 		fl.deadline.release()
