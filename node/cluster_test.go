@@ -318,7 +318,7 @@ func (c *testCluster) write(key series.Key, timeMs int64, value int64, id series
 				}
 				return true
 			}
-			if !errors.Is(err, series.ErrUnavailable) && !errors.Is(err, series.ErrOverloaded) {
+			if !errors.Is(err, series.ErrUnavailable) && !errors.Is(err, series.ErrOverloaded) && !errors.Is(err, series.ErrReadOnly) {
 				c.t.Fatal(err)
 			}
 		}

@@ -237,6 +237,11 @@ func (n *Node) syncLog(ctx context.Context) {
 		}
 		if _, err := n.log.Sync(); err != nil {
 			n.loop.logFailed(err) //nolint:errcheck // it keeps and tells the error
+			if n.options.NodeID != aloneID {
+				// It takes no part in its groups any more. Otherwise its beats would keep it the
+				// leader of those that hibernate, which could not be written until it is restarted.
+				n.loop.syncer.fail(err)
+			}
 			return
 		}
 	}

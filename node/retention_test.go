@@ -400,8 +400,10 @@ func TestClockThatIsSetAlone(t *testing.T) {
 	o.Clock, o.Retention = clock.now, 30*24*time.Hour
 	n := mustOpen(t, o)
 	defer n.Close()
-	passed := time.Duration(0)
-	n.clocks.steady = func(time.Time) time.Duration { return passed }
+	var passed atomic.Int64
+	n.clocks.mu.Lock() // maintenance reads it
+	n.clocks.steady = func(time.Time) time.Duration { return time.Duration(passed.Load()) }
+	n.clocks.mu.Unlock()
 	put(t, n, testKey(1), nowMs, 1)
 	look := func(what string, kept, held bool) {
 		t.Helper()
@@ -421,7 +423,7 @@ func TestClockThatIsSetAlone(t *testing.T) {
 	}
 	clock.ms.Store(nowMs)
 	look("set right", true, false)
-	passed = time.Hour
+	passed.Store(int64(time.Hour))
 	clock.ms.Store(nowMs + 90*60*1000)
 	look("half an hour ahead", true, false)
 	clock.ms.Add(tenYearsMs)

@@ -37,13 +37,18 @@ func (s *syncer) run() {
 	for range s.wake {
 		round := s.wanted.Load() // the round is written: what Sync begins with has it
 		if _, err := s.log.Sync(); err != nil {
-			s.broken.Store(&err)
-			s.done()
+			s.fail(err)
 			return
 		}
 		s.synced.Store(round)
 		s.done()
 	}
+}
+
+// fail tells the loop why nothing will be synced any more, by this syncer or another.
+func (s *syncer) fail(err error) {
+	s.broken.CompareAndSwap(nil, &err)
+	s.done()
 }
 
 // news returns the last round that is synced, and whether that has changed since it was
