@@ -149,9 +149,12 @@ func routerEnvironment(c *v1alpha1.TickMeshCluster, f Facts) []corev1.EnvVar {
 	return env
 }
 
-// HasMetricsPort reports whether a router's pods have a port of their own for metrics.
+// HasMetricsPort reports whether a router's pods have a port of their own for metrics. Its container
+// need not be the first: others may be put before it when a pod is made.
 func HasMetricsPort(router *corev1.PodSpec) bool {
-	return slices.ContainsFunc(router.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == portMetrics })
+	return slices.ContainsFunc(router.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == portMetrics })
+	})
 }
 
 // deployment makes a Deployment that replaces its pods without having fewer.

@@ -91,6 +91,10 @@ func TestRouterMetrics(t *testing.T) {
 		if build.HasMetricsPort(&pod) != c.hasPort || listens != c.hasPort {
 			t.Errorf("%+v: %+v", c, pod.Containers[0])
 		}
+		pod.Containers = slices.Insert(pod.Containers, 0, corev1.Container{Name: "proxy", Ports: []corev1.ContainerPort{{Name: "http-proxy"}}})
+		if build.HasMetricsPort(&pod) != c.hasPort {
+			t.Errorf("%+v: another container before it hides the port", c)
+		}
 		var open []int
 		for _, rule := range build.NetworkPolicy(cluster, c.facts, build.ComponentRouter).Spec.Ingress {
 			for _, from := range rule.From {

@@ -72,7 +72,10 @@ func (r *reading) readRouters(ctx context.Context) error {
 		return fmt.Errorf("list pods: %w", err)
 	}
 	for i := range list.Items {
-		r.MetricsAtDoor = r.MetricsAtDoor || !build.HasMetricsPort(&list.Items[i].Spec)
+		pod := &list.Items[i]
+		// One that was evicted from its machine stays in the list, and is asked for nothing any more.
+		ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+		r.MetricsAtDoor = r.MetricsAtDoor || !ended && !build.HasMetricsPort(&pod.Spec)
 	}
 	return nil
 }
