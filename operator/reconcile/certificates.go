@@ -281,18 +281,25 @@ func authoritiesHash(l *pki.Leaf) string {
 
 // etcdBehind reports whether a member of a managed etcd was started with other authorities than
 // it is to trust. While nothing signs, one whose machine says nothing does not count: it is
-// restarted when it is back, and new pods cannot wait for that.
+// restarted when it is back, and new pods cannot wait for that. But it may still run, so that a
+// majority has to know them: an etcd that trusts none of its own certificates would stay so.
 func (c *certificates) etcdBehind(l *pki.Leaf, unsigned bool) bool {
 	if c.cluster.Spec.Etcd.Managed == nil || c.seen.EtcdSet == nil {
 		return false
 	}
 	want := authoritiesHash(l)
+	know, excused := 0, 0
 	for _, pod := range c.seen.EtcdPods {
 		machine := c.seen.Machines[pod.Spec.NodeName]
 		silent := machine == nil || inventory.NotReadySinceMs(machine) > 0
-		if pod.Annotations[build.AnnotationConfigHash] != want && !(unsigned && silent) {
+		switch {
+		case pod.Annotations[build.AnnotationConfigHash] == want:
+			know++
+		case unsigned && silent:
+			excused++
+		default:
 			return true
 		}
 	}
-	return false
+	return excused > 0 && 2*know <= inventory.Replicas(c.seen.EtcdSet)
 }
