@@ -68,11 +68,25 @@ func (k *Kubernetes) pods(ctx context.Context, c *v1alpha1.TickMeshCluster) ([]c
 	return list.Items, nil
 }
 
+// startedContainers returns the names of a pod's containers, those that prepare it first: they tell why it does
+// not start. While one of them waits, those after it have no logs.
+func startedContainers(pod *corev1.Pod) (names []string) {
+	waiting := map[string]bool{}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting[s.Name] = s.State.Waiting != nil && s.RestartCount == 0
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if !waiting[c.Name] {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // writeLogs writes the last lines of a pod's containers, each with where it is from.
 func (k *Kubernetes) writeLogs(ctx context.Context, to io.Writer, pod *corev1.Pod, lines int64) error {
 	var failed []error
-	for i := range pod.Spec.Containers {
-		name := pod.Spec.Containers[i].Name
+	for _, name := range startedContainers(pod) {
 		log, err := k.Logs(ctx, pod, name, lines, false)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("read the log of %s/%s: %w", pod.Name, name, err))

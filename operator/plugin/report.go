@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,8 +157,7 @@ func (k *Kubernetes) addLogs(ctx context.Context, b *bundle, c *v1alpha1.TickMes
 		return nil
 	}
 	for i := range pods {
-		for j := range pods[i].Spec.Containers {
-			name := pods[i].Spec.Containers[j].Name
+		for _, name := range startedContainers(&pods[i]) {
 			for _, previous := range []bool{false, true} {
 				file := fmt.Sprintf("logs/%s/%s.log", pods[i].Name, name)
 				if previous {
@@ -191,10 +191,7 @@ func (k *Kubernetes) log(ctx context.Context, pod *corev1.Pod, container string,
 
 // restarted reports whether a container ran before.
 func restarted(pod *corev1.Pod, container string) bool {
-	for i := range pod.Status.ContainerStatuses {
-		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {
-			return s.RestartCount > 0
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
+		return s.Name == container && s.RestartCount > 0
+	})
 }

@@ -128,6 +128,35 @@ func TestLogs(t *testing.T) {
 	w.refuses("logs demo", "read the log of demo-node-0/tickmesh: kubelet is gone", "demo-router-0")
 }
 
+// A pod that does not start has the logs of what prepares it, in a report too.
+func TestLogsOfPreparation(t *testing.T) {
+	w := newPodWorld(t)
+	pod := &corev1.Pod{}
+	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "db", Name: "demo-node-0"}, pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Spec.InitContainers = []corev1.Container{{Name: "certificate"}}
+	if err := w.api.Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "certificate", RestartCount: 2}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "tickmesh", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
+	if err := w.api.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.wants("logs demo", "demo-node-0/certificate demo-node-0 certificate says"); strings.Contains(out, "demo-node-0/tickmesh") {
+		t.Error(out)
+	}
+	file := filepath.Join(t.TempDir(), "report.tar.gz")
+	w.wants("report demo --file "+file, "is written")
+	files := unpack(t, file)
+	for _, name := range []string{"logs/demo-node-0/certificate.log", "logs/demo-node-0/certificate.previous.log"} {
+		if files[name] == "" {
+			t.Errorf("%s is missing: %q", name, files["missing.txt"])
+		}
+	}
+}
+
 // A pause changes spec.paused, and nothing else.
 func TestPause(t *testing.T) {
 	w := newPodWorld(t)
