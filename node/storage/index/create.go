@@ -188,7 +188,8 @@ var (
 )
 
 // dropTable puts entries in memory, made again from the keys, in the place of a persisted table that is not what it
-// was. The next Sync writes another one. No stripe is locked by the caller.
+// was. The next Sync writes another one. No stripe is locked by the caller. It must be called inside vfs.Guard: while
+// a key cannot be read the table stays, as without it and the key a series would count as unknown.
 func (x *Index) dropTable(rotten *persistedTable) {
 	x.syncing.Lock()
 	defer x.syncing.Unlock()
@@ -200,23 +201,20 @@ func (x *Index) dropTableSyncing(rotten *persistedTable) {
 	if rotten == nil || x.table.persisted.Load() != rotten {
 		return // another reader was faster
 	}
+	for ; rotten.again < rotten.count; rotten.again++ {
+		record, err := x.keys.intact(rotten.again)
+		if err != nil {
+			continue // it is lost, or its damage was counted
+		}
+		hash, place := x.table.hash(recordKey(record)), x.keys.offset(rotten.again)
+		s := x.table.stripe(hash)
+		s.mu.Lock()
+		s.makeRoomLocked()
+		s.insertLocked(hash, place)
+		s.mu.Unlock()
+	}
 	x.damaged(&CorruptError{File: rotten.held.mapping.Name(), What: fmt.Sprintf(
 		"it reads otherwise than before: the hashes of %d series are built again from the keys", rotten.count)})
-	for local := range rotten.count {
-		_ = vfs.Guard(func() error {
-			record, err := x.keys.intact(local)
-			if err != nil {
-				return err // it is lost, or its damage was counted
-			}
-			hash := x.table.hash(recordKey(record))
-			s := x.table.stripe(hash)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.makeRoomLocked()
-			s.insertLocked(hash, x.keys.offset(local))
-			return nil
-		})
-	}
 	x.table.persisted.Store(nil) // after the entries are there: see Resolve
 	runtime.KeepAlive(rotten)
 }
@@ -231,8 +229,11 @@ func (x *Index) Guard(read func() error) error {
 	}
 	healed := x.keys.healAll()
 	if t := x.table.persisted.Load(); t != nil && !t.seal.bytesIntact(0, len(t.seal.bytes)) {
-		x.dropTable(t)
-		healed = true
+		dropped := vfs.Guard(func() error {
+			x.dropTable(t)
+			return nil
+		})
+		healed = healed || dropped == nil
 	}
 	if healed {
 		err = vfs.Guard(read)

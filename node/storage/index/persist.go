@@ -345,7 +345,10 @@ func (x *Index) persistTable(count uint32, keyBytes int64) error {
 		return mergeEntries(list, s.entriesLocked(0, keyBytes)), err
 	})
 	if errors.Is(err, errTableRotten) {
-		x.dropTableSyncing(before)
+		err = errors.Join(err, vfs.Guard(func() error {
+			x.dropTableSyncing(before)
+			return nil
+		}))
 	}
 	if err != nil {
 		return err

@@ -22,7 +22,8 @@ type persistedTable struct {
 	entries int
 	stripes [stripesCount]persistedStripe
 	held    held
-	seal    *seal // of the slots
+	seal    *seal  // of the slots
+	again   uint32 // series below it have entries in memory, too: see dropTable; guarded by Index.syncing
 }
 
 type persistedStripe struct {
@@ -181,12 +182,12 @@ func (t *persistedTable) parse(name string, body []byte, count uint32, keyBytes 
 	return nil
 }
 
-// mergeEntries merges two growing lists.
+// mergeEntries merges two growing lists. Entries may be in both: see persistedTable.again.
 func mergeEntries(a, b []uint64) []uint64 {
 	if len(b) == 0 {
 		return a
 	}
 	list := append(a, b...)
 	slices.Sort(list) // two runs: pdqsort is as good as a merge for lists of this length
-	return list
+	return slices.Compact(list)
 }

@@ -1,0 +1,91 @@
+package index
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// openOnDisk opens the index of rotModel in a folder whose mappings fault and are not to be written.
+func openOnDisk(t *testing.T) (x *Index, list []*modelSeries, dir string) {
+	t.Helper()
+	m := rotModelOnce()
+	dir = filepath.Join(t.TempDir(), "index")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	names, err := m.fs.List("index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name), readAll(t, m.fs, path.Join("index", name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x, err = Open(Options{FS: vfs.OS(), Dir: dir, State: m.state, persist: persistAll}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x, m.list, dir
+}
+
+// TestTableDroppedWhileKeysAreUnreadable: no series counts as unknown because its key could not be read for a
+// moment, and no file is written without it.
+func TestTableDroppedWhileKeysAreUnreadable(t *testing.T) {
+	t.Parallel()
+	x, list, dir := openOnDisk(t)
+	if err := os.Truncate(x.table.persisted.Load().held.mapping.Name(), 0); err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(dir, keyFileName)
+	whole, err := os.ReadFile(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(keys, blockBytes/2); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if ref, known, err := x.Lookup(benchKey(nil, i, 10)); err == nil {
+			t.Fatalf("a key may be among those that cannot be read, and is %v, %t", ref, known)
+		}
+	}
+	f, err := os.OpenFile(keys, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(whole, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range list {
+		if ref, known, err := x.Lookup(s.key()); err != nil || !known || ref.Hint != uint32(i) {
+			t.Fatalf("series %d is %v, %t, %v", i, ref, known, err)
+		}
+	}
+	if _, err := x.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if table := x.table.persisted.Load(); table == nil || table.entries != len(list) {
+		t.Errorf("the table is %v", table)
+	}
+}
+
+// TestEntriesInTableAndMemory: a table that reads as before again is merged with what was put in memory meanwhile.
+func TestEntriesInTableAndMemory(t *testing.T) {
+	t.Parallel()
+	if list := mergeEntries([]uint64{1, 3, 5, 9}, []uint64{3, 4, 5}); !slices.Equal(list, []uint64{1, 3, 4, 5, 9}) {
+		t.Error(list)
+	}
+}
