@@ -255,7 +255,7 @@ func (x *Index) append(ids *shardIDs, shard uint16, id series.ID, key series.Key
 	return local, nil
 }
 
-// Local returns the local id of a shard's series.
+// Local returns the local id of a shard's series. One that cannot be read, and not be learned again, is not known.
 func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) {
 	ids := x.shards.get(shard)
 	if ids == nil {
@@ -264,9 +264,9 @@ func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) {
 	local, ok, rotten := ids.find(id)
 	if rotten != nil {
 		x.relearn(shard, ids, int(id/idChunkEntries), rotten)
-		local, ok, _ = ids.find(id)
+		local, ok, rotten = ids.find(id)
 	}
-	return local, ok
+	return local, ok && rotten == nil
 }
 
 // relearn puts a chunk of local ids together from the keys when its file does not read as before. The next Sync
@@ -290,6 +290,7 @@ func (x *Index) relearn(shard uint16, ids *shardIDs, n int, rotten *sealedIDs) {
 		return nil
 	})
 	if err == nil && ids.replace(n, rotten, c) {
+		x.keys.damages.Add(int64(c.missing())) // the chunk stays in memory, and the next start reads all keys
 		x.damaged(&CorruptError{File: x.persister.ids.name, Offset: x.persister.ids.place(rotten.place), What: fmt.Sprintf(
 			"it reads otherwise than before: ids %d to %d of shard %d are built again from the keys", n*idChunkEntries, (n+1)*idChunkEntries-1, shard)})
 	}

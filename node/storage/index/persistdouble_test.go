@@ -38,6 +38,12 @@ func openOnDisk(t *testing.T) (x *Index, list []*modelSeries, dir string) {
 	return x, m.list, dir
 }
 
+func flipAll(b []byte) {
+	for i := chunkFileHeader; i < len(b); i++ {
+		b[i] ^= 1
+	}
+}
+
 // TestTableDroppedWhileKeysAreUnreadable: no series counts as unknown because its key could not be read for a
 // moment, and no file is written without it.
 func TestTableDroppedWhileKeysAreUnreadable(t *testing.T) {
@@ -87,5 +93,40 @@ func TestEntriesInTableAndMemory(t *testing.T) {
 	t.Parallel()
 	if list := mergeEntries([]uint64{1, 3, 5, 9}, []uint64{3, 4, 5}); !slices.Equal(list, []uint64{1, 3, 4, 5, 9}) {
 		t.Error(list)
+	}
+}
+
+// TestRelearnedIDsWithoutKeys: ids that are learned again while a key is damaged lack one. They are not mapped then:
+// whoever creates the series again under its old id writes there.
+func TestRelearnedIDsWithoutKeys(t *testing.T) {
+	t.Parallel()
+	x, list, dir := openOnDisk(t)
+	victim := list[0]
+	change(t, vfs.OS(), filepath.Join(dir, keyFileName), func(b []byte) { b[x.keys.offset(0)+recordKeyAt+3] ^= 1 })
+	change(t, vfs.OS(), filepath.Join(dir, idsFileName), flipAll)
+	if local, ok := x.Local(victim.shard, victim.id); ok {
+		t.Fatalf("it is series %d", local)
+	}
+	if state, err := x.Sync(); err != nil || state.Persisted != nil {
+		t.Error(state.Persisted, err)
+	}
+	if _, err := x.Create(victim.shard, victim.id, victim.key(), benchDay); err != nil {
+		t.Fatal(err)
+	}
+	if local, ok := x.Local(victim.shard, victim.id); !ok || local != uint32(len(list)) {
+		t.Errorf("it is series %d, %t", local, ok)
+	}
+}
+
+// TestLocalWhileKeysAreUnreadable: ids that do not read as before are no answer, though they cannot be learned again.
+func TestLocalWhileKeysAreUnreadable(t *testing.T) {
+	t.Parallel()
+	x, list, dir := openOnDisk(t)
+	change(t, vfs.OS(), filepath.Join(dir, idsFileName), flipAll)
+	if err := os.Truncate(filepath.Join(dir, keyFileName), 0); err != nil {
+		t.Fatal(err)
+	}
+	if local, ok := x.Local(list[0].shard, list[0].id); ok && local != 0 {
+		t.Fatalf("series 0 is series %d", local)
 	}
 }

@@ -193,6 +193,16 @@ func (c *idChunk) complete(count uint32) bool {
 	return true
 }
 
+// missing returns how many ids of a chunk have no local id.
+func (c *idChunk) missing() (n int) {
+	for i := range c {
+		if c[i].Load() == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // missing returns how many ids that were given have no local id.
 func (s *shardIDs) missing() (n uint32) {
 	next := s.next.Load()
