@@ -1,12 +1,14 @@
 package index
 
 import (
+	"context"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -93,6 +95,39 @@ func TestEntriesInTableAndMemory(t *testing.T) {
 	t.Parallel()
 	if list := mergeEntries([]uint64{1, 3, 5, 9}, []uint64{3, 4, 5}); !slices.Equal(list, []uint64{1, 3, 4, 5, 9}) {
 		t.Error(list)
+	}
+}
+
+// TestRememberedValuesRot: what an expression has picked is remembered by where it is in the mapped part, which
+// may be read otherwise the next time.
+func TestRememberedValuesRot(t *testing.T) {
+	t.Parallel()
+	m := rotModelOnce()
+	fs := m.fs.CrashClone(vfs.CrashOptions{})
+	x := openPersisting(t, fs, m.state, nil)
+	selector := &scan.Selector{Metric: "m", Matchers: []scan.Matcher{{Name: "device", Kind: scan.MatchRegexp, Values: []string{"d_[0-9]*5"}}}}
+	ask := func() []uint32 {
+		t.Helper()
+		list, err := x.Select(context.Background(), selector, AllDays(), 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	want := ask()
+	for _, p := range *x.parts.parts.Load() {
+		if p.seal == nil || len(p.memo.entries) == 0 {
+			continue // it is being merged
+		}
+		c := checked{seal: p.seal}
+		at := wholeHeader + c.place(p.memo.entries[0].postings[0].body)
+		change(t, fs, p.held.mapping.Name(), func(b []byte) { b[at] ^= 1 })
+		if got := ask(); !slices.Equal(got, want) {
+			t.Fatalf("%d series, want %d", len(got), len(want))
+		}
+	}
+	if x.Stats().Rebuilt == 0 {
+		t.Error("nothing was built again")
 	}
 }
 

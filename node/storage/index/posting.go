@@ -117,6 +117,17 @@ func appendBits(dst []byte, list []uint32, words int) []byte {
 	return binary.LittleEndian.AppendUint64(dst, word)
 }
 
+// checkAgain checks postings of a part that were cut before: as cutPosting does, large ones where they begin alone.
+func checkAgain(of *seal, list []posting) {
+	c := checked{seal: of}
+	for _, p := range list {
+		if c.seal != nil && len(p.body) > 0 {
+			at := c.place(p.body)
+			c.need(at, at+min(len(p.body), sealBlock))
+		}
+	}
+}
+
 // run returns the bounds of a postingRun, last included.
 func (p posting) run() (first, last uint32) {
 	v, _ := binary.Uvarint(p.body)

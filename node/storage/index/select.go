@@ -309,7 +309,9 @@ func (s *selection) collect(p *part, number int, st *step) error {
 	}
 	c := st.matcher
 	remembered, ok := p.memo.find(number, c)
-	if !ok {
+	if ok {
+		checkAgain(p.seal, remembered)
+	} else {
 		var err error
 		if *st.scratch, err = s.tryValues(st, (*st.scratch)[:0]); err != nil {
 			return err
