@@ -10,9 +10,9 @@ func (x *Index) persistOffsets(count uint32) error {
 	if x.keys.offsets.Load() == nil {
 		return nil
 	}
-	file, chunks := x.persister.offsets, *x.keys.offsets.Load()
+	file := x.persister.offsets
 	x.keys.mu.Lock()
-	healed := x.keys.mu.healed
+	chunks, healed := *x.keys.offsets.Load(), x.keys.mu.healed // together: what is healed is in these chunks
 	x.keys.mu.healed = nil
 	x.keys.mu.Unlock()
 	for i, n := range healed {

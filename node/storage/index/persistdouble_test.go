@@ -1,12 +1,16 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -164,4 +168,42 @@ func TestLocalWhileKeysAreUnreadable(t *testing.T) {
 	if local, ok := x.Local(list[0].shard, list[0].id); ok && local != 0 {
 		t.Fatalf("series 0 is series %d", local)
 	}
+}
+
+// TestHealBesideSync: a chunk of places that is healed when a Sync has begun is written as it was healed.
+func TestHealBesideSync(t *testing.T) {
+	t.Parallel()
+	m := rotModelOnce()
+	fs := m.fs.CrashClone(vfs.CrashOptions{})
+	x := openPersisting(t, fs, m.state, nil)
+	change(t, fs, path.Join("index", offsetsFileName), func(b []byte) { b[chunkFileHeader+chunkHeadBytes+offsetsDeltaAt+4*7] ^= 1 })
+	found, _ := x.keys.findOffsets(0, x.keys.offsetsSealed(0).lost)
+	x.keys.mu.Lock()
+	done := make(chan error)
+	go func() { done <- x.persistOffsets(x.Len()) }()
+	for !waitsForLock("persistOffsets") {
+		time.Sleep(time.Millisecond)
+	}
+	// As heal does that has taken the lock first.
+	chunks, seals := slices.Clone(*x.keys.offsets.Load()), slices.Clone(*x.keys.seals.Load())
+	chunks[0], seals[0] = found, nil
+	x.keys.offsets.Store(&chunks)
+	x.keys.seals.Store(&seals)
+	x.keys.mu.healed = append(x.keys.mu.healed, 0)
+	x.keys.mu.Unlock()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if key, err := x.Key(7, nil); err != nil || !bytes.Equal(key, m.list[7].key()) {
+		t.Fatal(key, err)
+	}
+}
+
+// waitsForLock reports whether a goroutine waits for a lock in a function.
+func waitsForLock(function string) bool {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return slices.ContainsFunc(strings.Split(string(stacks), "\n\n"), func(one string) bool {
+		return strings.Contains(one, "[sync.Mutex.Lock") && strings.Contains(one, function)
+	})
 }
