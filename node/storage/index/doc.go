@@ -32,7 +32,7 @@
 //
 // # Locks
 //
-// Readers take none, queries for series that no part has yet excepted. Creators
-// take, in this order: the shard's lock → the stripe of the hash table → the key
-// file. The lock of the list of parts is never held together with these.
+// Readers take none, queries for series that no part has yet excepted, and those who meet what does not read as
+// before and build it again. The order is: the lock of a Sync, which who drops the hash table takes, too → that of
+// merges → that of the list of parts → a shard's → the stripe of the hash table → the key file.
 package index
