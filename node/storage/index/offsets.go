@@ -74,7 +74,8 @@ func (f *keyFile) healPlace(local uint32) {
 	}
 }
 
-// healAll makes sure that all places and shards are what they were, and reports whether any was not.
+// healAll makes sure that all places and shards are what they were, and reports whether any was not. Those whose
+// keys cannot be read stay as they are.
 func (f *keyFile) healAll() (rotten bool) {
 	seals := f.seals.Load()
 	if seals == nil {
@@ -82,15 +83,19 @@ func (f *keyFile) healAll() (rotten bool) {
 	}
 	for n, s := range *seals {
 		if s != nil && !s.bytesIntact(0, offsetsBytes) {
-			f.heal(n, s)
-			rotten = true
+			err := vfs.Guard(func() error {
+				f.heal(n, s)
+				return nil
+			})
+			rotten = rotten || err == nil
 		}
 	}
 	return rotten
 }
 
 // heal puts offsets in memory, found again in the keys, in the place of a mapped chunk that is not what it was.
-// The next Sync writes the chunk again.
+// The next Sync writes the chunk again. It must be called inside vfs.Guard: a key that cannot be read now may be read
+// later, and does not count as lost.
 func (f *keyFile) heal(n int, rotten *offsetsSeal) {
 	found, missing := f.findOffsets(n, rotten.lost)
 	f.mu.Lock()
@@ -159,27 +164,24 @@ func (f *keyFile) blockBefore(local uint32) int {
 }
 
 // eachRecord visits the whole records of a block in order, with their places in it, until visit gives false.
-// It passes over what is damaged or cannot be read.
+// It passes over what is damaged.
 func (f *keyFile) eachRecord(n int, visit func(record []byte, at int) bool) {
 	if blocks := *f.blocks.Load(); n == len(blocks)-1 {
 		f.mu.Lock() // the tail is being filled
 		defer f.mu.Unlock()
 	}
-	_ = vfs.Guard(func() error {
-		b, at := (*f.blocks.Load())[n][:], 0
-		if n == 0 {
-			at = keyHeaderBytes
-		}
-		for at < len(b) {
-			if record, ok := cutRecord(b[at:]); ok && validRecord(record, recordLocal(record)) {
-				if !visit(record, at) {
-					return nil
-				}
-				at += len(record)
-				continue
+	b, at := (*f.blocks.Load())[n][:], 0
+	if n == 0 {
+		at = keyHeaderBytes
+	}
+	for at < len(b) {
+		if record, ok := cutRecord(b[at:]); ok && validRecord(record, recordLocal(record)) {
+			if !visit(record, at) {
+				return
 			}
-			at += max(zeros(b[at:])-(recordIDAt-1), 1)
+			at += len(record)
+			continue
 		}
-		return nil
-	})
+		at += max(zeros(b[at:])-(recordIDAt-1), 1)
+	}
 }

@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -167,6 +168,34 @@ func TestLocalWhileKeysAreUnreadable(t *testing.T) {
 	}
 	if local, ok := x.Local(list[0].shard, list[0].id); ok && local != 0 {
 		t.Fatalf("series 0 is series %d", local)
+	}
+}
+
+// TestPlacesHealedWhileKeysAreUnreadable: no series counts as lost because its key could not be read for a moment.
+func TestPlacesHealedWhileKeysAreUnreadable(t *testing.T) {
+	t.Parallel()
+	x, list, dir := openOnDisk(t)
+	keys := filepath.Join(dir, keyFileName)
+	whole, err := os.ReadFile(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, vfs.OS(), filepath.Join(dir, offsetsFileName), flipAll)
+	if err := os.Truncate(keys, blockBytes/2); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(list); i += 1000 {
+		if key, err := x.Key(uint32(i), nil); err == nil && !bytes.Equal(key, list[i].key()) || errors.Is(err, ErrUnknown) {
+			t.Fatalf("series %d: %s, %v", i, key, err)
+		}
+	}
+	if err := os.WriteFile(keys, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		if key, err := x.Key(uint32(i), nil); err != nil || !bytes.Equal(key, list[i].key()) {
+			t.Fatalf("series %d: %s, %v", i, key, err)
+		}
 	}
 }
 
