@@ -66,6 +66,17 @@ func (g *group) proposeChange(change *pb.ConfChangeV2) error {
 	return nil
 }
 
+// leaveJoint ends a joint change that the library has left open. It ends one as soon as that is
+// applied, unless the leadership is being transferred then, and looks again only when a
+// further entry is applied: in a group that nobody writes to, after a transfer that came to
+// nothing, that may be never.
+func (g *group) leaveJoint() {
+	if !g.config.Joint() || g.transferee != raft.None || g.settled != g.log.last || g.node.HasReady() {
+		return
+	}
+	_ = g.node.ProposeConfChange(&pb.ConfChangeV2{}) // refused, it is proposed with the next tick
+}
+
 func (g *group) transfer(id uint64) {
 	defer g.contain()
 	g.wake()

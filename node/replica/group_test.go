@@ -293,6 +293,33 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// A change of members that is applied during a transfer that comes to nothing ends all the same, though
+// nobody writes to the group.
+func TestChangeEndsAfterFailedTransfer(t *testing.T) {
+	w := newWorld(t, 6, 4)
+	w.fresh(0, members(full, full, full, learner))
+	leader := w.untilLed(0)
+	dead := w.nodes[1]
+	if leader == dead {
+		dead = w.nodes[0]
+	}
+	target := slices.DeleteFunc(members(full, full, full, full), func(m shardmap.Member) bool { return m.Node == dead.name })
+	w.crash(dead)
+	if err := leader.host.Change(0, target); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.host.Transfer(0, dead.name); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the change has ended", func() bool {
+		status, err := leader.host.Status(0)
+		if err != nil || !status.Leads {
+			t.Fatalf("the leader has not stayed: %+v, %v", status, err)
+		}
+		return slices.Equal(status.Configuration.Members, target) && !status.Configuration.Joint()
+	})
+}
+
 // A full voter may have its group handed over, not a witness, and not before the
 // leader has had it for a while, if that had asked for it, too.
 func TestTakeOver(t *testing.T) {

@@ -71,6 +71,7 @@ const snapshotTicks = 4
 func (g *group) tickLeader() {
 	defer g.contain()
 	g.vouch()
+	g.leaveJoint()
 	g.node.Tick()
 	g.idle++
 	g.mark()
