@@ -56,9 +56,9 @@ type Facts struct {
 	// NoMetricsPort reports that routers run an image of spec that they ran before they had a port
 	// of their own for metrics: it may not know of that.
 	NoMetricsPort bool
-	// MetricsAtDoor reports that routers run that have no port of their own for metrics: all are
+	// MetricsAtHTTPPort reports that routers run that have no port of their own for metrics: all are
 	// asked at the port for clients, until the last has one.
-	MetricsAtDoor bool
+	MetricsAtHTTPPort bool
 }
 
 // ClaimSize returns the size in the claim template of a StatefulSet; nil: it has none.

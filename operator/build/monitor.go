@@ -25,7 +25,7 @@ func Monitor(c *v1alpha1.TickMeshCluster, f Facts, kind, component string) *unst
 	endpoint := map[string]any{"path": "/metrics"}
 	switch component {
 	case ComponentRouter:
-		if f.MetricsAtDoor {
+		if f.MetricsAtHTTPPort {
 			port = "http"
 		}
 		if routerFrontSecret(c) != "" {

@@ -41,7 +41,7 @@ func NetworkPolicy(c *v1alpha1.TickMeshCluster, f Facts, component string) *netw
 		if EnvoyEnabled(c) {
 			peers := append(own(ComponentEnvoy, ComponentBackup), operatorPod(f))
 			p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{ingress(peers, PortLine, PortPut, PortHTTP, PortGRPC)}
-			if f.MetricsAtDoor && (c.Spec.Monitoring.PodMonitor || c.Spec.Monitoring.ServiceMonitor) {
+			if f.MetricsAtHTTPPort && (c.Spec.Monitoring.PodMonitor || c.Spec.Monitoring.ServiceMonitor) {
 				p.Spec.Ingress = append(p.Spec.Ingress, ingress(anyPod(), PortHTTP))
 			}
 		}

@@ -77,8 +77,8 @@ func TestRouterMetrics(t *testing.T) {
 		open    []int  // ports that all pods reach
 	}{
 		{build.Facts{}, "http-metrics", true, []int{build.PortMetrics}},
-		{build.Facts{MetricsAtDoor: true}, "http", true, []int{build.PortHTTP, build.PortMetrics}},
-		{build.Facts{MetricsAtDoor: true, NoMetricsPort: true}, "http", false, []int{build.PortHTTP, build.PortMetrics}},
+		{build.Facts{MetricsAtHTTPPort: true}, "http", true, []int{build.PortHTTP, build.PortMetrics}},
+		{build.Facts{MetricsAtHTTPPort: true, NoMetricsPort: true}, "http", false, []int{build.PortHTTP, build.PortMetrics}},
 	} {
 		cluster := &v1alpha1.TickMeshCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "ns"}}
 		cluster.Spec.Etcd.Managed, cluster.Spec.Monitoring.PodMonitor = &v1alpha1.ManagedEtcd{}, true

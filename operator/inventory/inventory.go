@@ -23,8 +23,8 @@ type Inventory struct {
 	NodePods, EtcdPods     map[int]*corev1.Pod // by ordinal
 	NodeClaims, EtcdClaims map[int]*corev1.PersistentVolumeClaim
 	Machines               map[string]*corev1.Node
-	// MetricsAtDoor reports that a router's pod has no port of its own for metrics.
-	MetricsAtDoor bool
+	// MetricsAtHTTPPort reports that a router's pod has no port of its own for metrics.
+	MetricsAtHTTPPort bool
 	// DoorHosts are those that the load balancer of the Service for clients tells, sorted.
 	DoorHosts []string
 	// EtcdGeneration is that of the ConfigMap that members of etcd start with.

@@ -75,7 +75,7 @@ func (r *reading) readRouters(ctx context.Context) error {
 		pod := &list.Items[i]
 		// One that was evicted from its machine stays in the list, and is asked for nothing any more.
 		ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-		r.MetricsAtDoor = r.MetricsAtDoor || !ended && !build.HasMetricsPort(&pod.Spec)
+		r.MetricsAtHTTPPort = r.MetricsAtHTTPPort || !ended && !build.HasMetricsPort(&pod.Spec)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (c *command) newReport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "report [CLUSTER]", Short: "Write what a bug report needs to know of a cluster to a file", Args: cobra.MaximumNArgs(1),
 		Long: `Writes a .tar.gz with what Kubernetes has of a cluster (resources, pods, volume claims, machines, events), what its
-routers tell, and the last lines of its pods' logs. Secrets are not read. Look at what is in it before you
+routers tell, and the last lines of its pods' logs. Secrets are not in it. Look at what is in it before you
 show it to others: names of databases, machines and addresses are.`,
 		Example: "  kubectl tickmesh report demo --file demo.tar.gz",
 		RunE: func(cmd *cobra.Command, names []string) error {

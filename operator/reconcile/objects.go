@@ -21,7 +21,7 @@ func (p *pass) facts() build.Facts {
 	p.certificates.addTo(&f)
 	f.Databases, f.DoorHosts = p.access.databases, p.seen.DoorHosts
 	f.PodMonitors, f.ServiceMonitors = p.seen.PodMonitors, p.seen.ServiceMonitors
-	f.MetricsAtDoor, f.NoMetricsPort = p.seen.MetricsAtDoor, lacksMetricsPort(p.cluster, p.seen.Router)
+	f.MetricsAtHTTPPort, f.NoMetricsPort = p.seen.MetricsAtHTTPPort, lacksMetricsPort(p.cluster, p.seen.Router)
 	f.CertificateImage = certificateImage(p.cluster, p.seen.NodeSet, f)
 	return f
 }

@@ -347,8 +347,8 @@ func (f *front) turnAway(w *answer, h head, err error) {
 		w.respond(status, contentJSON, body)
 	case strings.HasPrefix(path, "/api/"):
 		w.respond(status, contentJSON, appendPutError(nil, status, message, ""))
-	case status == fasthttp.StatusUnauthorized && f.wantsDoor(h):
-		f.showDoor(w)
+	case status == fasthttp.StatusUnauthorized && f.wantsSignInPage(h):
+		f.showSignInPage(w)
 	default:
 		w.respond(status, contentText, append([]byte(message), '\n'))
 	}

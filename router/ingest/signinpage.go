@@ -25,8 +25,8 @@ func isPage(path []byte) bool {
 	return string(path) == "/" || found && (len(rest) == 0 || rest[0] == '/')
 }
 
-// wantsDoor reports whether a request is that of a browser for the page.
-func (f *front) wantsDoor(h head) bool {
+// wantsSignInPage reports whether a request is that of a browser for the page.
+func (f *front) wantsSignInPage(h head) bool {
 	if f.options.SignInPage == nil || !h.reads() {
 		return false
 	}
@@ -37,7 +37,7 @@ func (f *front) wantsDoor(h head) bool {
 	return false
 }
 
-func (f *front) showDoor(w *answer) {
+func (f *front) showSignInPage(w *answer) {
 	header := w.header
 	header.Set(fasthttp.HeaderContentSecurityPolicy, f.options.SignInPage.Policy)
 	header.Set(fasthttp.HeaderXContentTypeOptions, "nosniff")

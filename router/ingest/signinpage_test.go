@@ -9,7 +9,7 @@ import (
 
 // A browser that asks for the page and that nobody knows gets the document in which a person
 // signs in, with 401, and is not told of Basic: it would ask by itself. Others get a line.
-func TestDoor(t *testing.T) {
+func TestSignInPage(t *testing.T) {
 	authority, _ := users(t)
 	var reached atomic.Int64
 	r := start(t, func(o *Options) {

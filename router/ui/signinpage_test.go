@@ -7,7 +7,7 @@ import (
 )
 
 // The document before the page needs nothing else, and lets in what the page is made of only.
-func TestDoor(t *testing.T) {
+func TestSignInPage(t *testing.T) {
 	body, policy, err := SignInPage()
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-func TestDoorPolicy(t *testing.T) {
+func TestSignInPagePolicy(t *testing.T) {
 	built := fstest.MapFS{
 		signInFile:           {Data: []byte("<style>a{}</style><body><script type=\"module\">1\n2</script>")},
 		"ui/assets/x.js":     {Data: []byte("3")},
