@@ -79,7 +79,7 @@ fi
 KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)
 export KUBEBUILDER_ASSETS
 # shellcheck disable=SC2086
-stage packages go_test packages -race -tags invariants -timeout 30m $light
+stage packages go_test packages -race -tags invariants -timeout 50m $light
 # What the race detector cannot see, or would only slow: allocations, and the simulator,
 # which runs one goroutine at a time in each world.
 stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
