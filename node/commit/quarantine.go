@@ -110,7 +110,9 @@ func (m *Machine) restore(r *Recovery) error {
 		m.newestMs[shard] = g.newestMs
 		summary := replica.LogSummary{Last: g.last, Runs: g.runs, Changes: g.changes, Applied: m.dispatched[shard]}
 		if renewed {
-			m.quarantined[uint16(shard)] = &quarantined{g.state, summary, g.newestMs}
+			q := &quarantined{g.state, summary, g.newestMs}
+			q.passOver(r.index.shards[shard].unindexed())
+			m.quarantined[uint16(shard)] = q
 			continue
 		}
 		if err := m.host.Restore(g.state, summary); err != nil {
@@ -185,7 +187,6 @@ func beginsAnew(row *shardmap.Row, is *replica.Replica) bool {
 // resurrect lets a group that has lost its majority for good go on from a relic: the
 // map has named it as all that is left, in a new era.
 func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quarantined) {
-	r.passOverApplied()
 	err := m.host.Restore(r.state, r.summary)
 	if err == nil {
 		if err = m.host.Force(shard, raftID, era); err != nil {
@@ -201,11 +202,12 @@ func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quaranti
 	m.config.Logger.Warn("a group goes on from what is left of it", "shard", shard, "era", era)
 }
 
-// passOverApplied lets the log of a relic begin behind what is applied, if it lacks entries before:
-// while its group had one voter they were not kept for others.
-func (r *quarantined) passOverApplied() {
-	log, at := &r.summary, min(r.summary.Applied, r.summary.Last)
-	if len(log.Runs) == 0 || log.Runs[0].First <= r.state.Truncated.Index+1 || log.Runs[0].First > at+1 {
+// passOver lets the log of a relic begin behind what is applied of the entries that are not indexed:
+// while its group had one voter they were not kept for others, and the log goes without them (see
+// Machine.giveUpUnindexed). Were they still asked for, the next start would find that they lack.
+func (r *quarantined) passOver(unindexed uint64) {
+	log, at := &r.summary, min(r.summary.Applied, r.summary.Last, unindexed)
+	if at <= r.state.Truncated.Index || len(log.Runs) == 0 || log.Runs[0].First > at+1 {
 		return
 	}
 	runs := slices.Clone(log.Runs)

@@ -230,3 +230,58 @@ func TestQuarantinedStaysOut(t *testing.T) {
 		t.Errorf("it does not go on: %v, raft id %d, %d are quarantined", err, s.RaftID, m.Quarantined())
 	}
 }
+
+// records are a log of which each record takes one byte.
+type records [][]byte
+
+func (r records) Record(at wal.Position, _ []byte) ([]byte, error) { return r[at], nil }
+func (r records) End() wal.Position                                { return wal.Position(len(r)) }
+
+// TestQuarantinedAsksForWhatIsKept reads the log of a group that had one voter before it had a learner,
+// and has lost its end: a log from the floor on, which is what the next start finds, is as good.
+func TestQuarantinedAsksForWhatIsKept(t *testing.T) {
+	state := replica.GroupState{
+		Replica: replica.Replica{Shard: 1, RaftID: 1, Era: 1, Role: shardmap.Full}, Term: 2, Vote: 1, Commit: 4,
+		Configuration: replica.Configuration{
+			Members: []shardmap.Member{{Node: "a", Incarnation: "00", RaftID: 1, Role: shardmap.Full}, {Node: "b", Incarnation: "11", RaftID: 2, Role: shardmap.Learner}},
+			Voters:  []uint64{1}, Learners: []uint64{2},
+		},
+	}
+	var log records
+	put := func(e entry.Entry) { log = append(log, append(e.AppendHeader(nil), e.Body...)) }
+	for i := range uint64(5) {
+		put(entry.Entry{Kind: entry.Empty, Shard: 1, Term: 1 + i/2, Index: 1 + i, Gap: i / 2})
+	}
+	put(entry.Entry{Kind: entry.GroupState, Shard: 1, Body: state.AppendTo(nil)})
+	engine := &applyingEngine{applied: make([]uint64, 2)}
+	start := func(incarnation string, from wal.Position, lost error) *Machine {
+		t.Helper()
+		r := NewRecovery(engine, log, 2, slog.New(slog.DiscardHandler))
+		for i, record := range log[from:] {
+			if err := r.Take(from+wal.Position(i), record); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if doubt := r.Doubt(lost); (doubt != nil) != (lost != nil) {
+			t.Fatalf("from record %d on: doubt %v", from, doubt)
+		}
+		m, err := New(Config{Host: replica.Config{Node: "a", Incarnation: incarnation, Run: 1, Seed: 1}, Shards: 2, Logger: slog.New(slog.DiscardHandler)}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := start("22", 0, errors.New("lost"))
+	states := m.states()
+	if len(states) != 1 || m.Quarantined() != 1 || states[0].Truncated != (replica.Position{Index: 2, Term: 1}) {
+		t.Fatalf("%d are quarantined: %+v", m.Quarantined(), states)
+	}
+	floor := m.Floor()
+	if floor != 2 {
+		t.Fatalf("the log is kept from %d on", floor)
+	}
+	put(entry.Entry{Kind: entry.GroupState, Shard: 1, Body: states[0].AppendTo(nil)})
+	if m = start("22", floor, nil); m.Quarantined() != 1 || m.states()[0].Truncated != states[0].Truncated {
+		t.Errorf("%d are quarantined: %+v", m.Quarantined(), m.states())
+	}
+}
