@@ -61,10 +61,11 @@ type Form uint8
 
 // The forms.
 const (
-	FormLine   Form = iota // Head is "measurement,tag=value,…", escaped
-	FormPut                // Head is the metric, Tags is "k=v k=v …"
-	FormJSON               // Head is the raw JSON value of metric, Tags that of tags
-	FormLabels             // Head is a run of protobuf Label fields (field 1 of TimeSeries)
+	FormLine     Form = iota // Head is "measurement,tag=value,…", escaped
+	FormPut                  // Head is the metric, Tags is "k=v k=v …"
+	FormJSON                 // Head is the raw JSON value of metric, Tags that of tags
+	FormLabels               // Head is a run of protobuf Label fields (field 1 of TimeSeries)
+	FormGraphite             // Head is a path with its tags, "a.b.c;name=value;…"
 )
 
 // Line is what shares one identity text: a line of text, a JSON datapoint, a
@@ -112,7 +113,7 @@ type Batch struct {
 	ErrorsTotal int // with those that were only counted
 	ErrorPoints int // points that were lost with all of them
 
-	SkippedStrings    int // line protocol fields that hold a string
+	SkippedStrings    int // line protocol fields that hold a string, and values of Graphite that are NaN
 	SkippedExemplars  int // remote write
 	SkippedHistograms int // remote write; each series that has some is also an error
 	Samples           int // remote write: samples in the body, refused ones too
@@ -124,7 +125,8 @@ type Batch struct {
 	Memory Memory
 	paid   int // bytes that Memory knows of, and those that were there before
 
-	keys KeyBuilder // checks the heads of line protocol
+	keys  KeyBuilder     // checks the heads of line protocol
+	names *GraphiteNames // of Graphite's paths
 }
 
 // Reset empties the batch and keeps its memory.

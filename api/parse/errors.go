@@ -44,6 +44,7 @@ func (e *LineError) Error() string { return string(e.AppendTo(nil)) }
 //	FormLine    unable to parse '<line>': …
 //	FormJSON    the detail alone, the datapoint being beside it in the answer
 //	FormLabels  series <number>: …
+//	FormGraphite  point <number>: … (line '<line>')
 func (e *LineError) AppendTo(dst []byte) []byte {
 	switch e.Form {
 	case FormPut:
@@ -62,15 +63,19 @@ func (e *LineError) AppendTo(dst []byte) []byte {
 		dst = append(dst, "unable to parse '"...)
 		dst = append(appendExcerpt(dst, e.Text, ExcerptBytesMax), "': "...)
 	case FormLabels:
-		dst = append(dst, "series "...)
-		dst = strconv.AppendInt(dst, int64(e.Number), 10)
-		dst = append(dst, ": "...)
+		dst = appendPlace(dst, "series ", e.Number)
+	case FormGraphite:
+		dst = appendPlace(dst, "point ", e.Number)
 	}
 	dst = append(dst, e.Detail...)
-	if e.Form == FormPut { // OpenTSDB does not name the line; nobody could find it
+	if e.Form == FormPut || e.Form == FormGraphite { // OpenTSDB does not name the line; nobody could find it
 		dst = append(appendExcerpt(append(dst, " (line '"...), e.Text, excerptBytesMaxPut), "')"...)
 	}
 	return dst
+}
+
+func appendPlace(dst []byte, word string, number int) []byte {
+	return append(strconv.AppendInt(append(dst, word...), int64(number), 10), ": "...)
 }
 
 func appendExcerpt(dst, text []byte, bytesMax int) []byte {

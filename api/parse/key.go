@@ -24,7 +24,8 @@ func (e *IdentityError) Error() string { return e.Detail }
 type KeyBuilder struct {
 	metric []byte
 	tags   []series.Tag
-	text   []byte // unescaped copies; metric and tags may point into it
+	text   []byte   // unescaped copies; metric and tags may point into it
+	parts  [][]byte // of a Graphite path
 
 	key    []byte // prefix, then what the last Key added
 	prefix int    // bytes of key in front of the field's tag
@@ -48,6 +49,8 @@ func (k *KeyBuilder) Start(b *Batch, l *Line, database []byte, limits Limits) er
 		wrong = k.readJSON(b.Head(l), b.Tags(l))
 	case FormLabels:
 		wrong = k.readLabels(b.Head(l))
+	case FormGraphite:
+		wrong = k.readGraphite(b.names, b.Head(l))
 	}
 	if wrong.detail == "" && len(k.tags) > min(limits.TagsMax, series.TagsMax-1) {
 		wrong = fault{KindLimit, "Too many tags: " + strconv.Itoa(len(k.tags)) + " maximum allowed: " + strconv.Itoa(limits.TagsMax)}
@@ -106,7 +109,7 @@ func lineTooLong(bytesMax int) string {
 }
 
 func (k *KeyBuilder) memoryBytes() int {
-	return int(unsafe.Sizeof(series.Tag{}))*cap(k.tags) + cap(k.text) + cap(k.key) + cap(k.suffix)
+	return int(unsafe.Sizeof(series.Tag{}))*cap(k.tags) + int(unsafe.Sizeof(k.text))*cap(k.parts) + cap(k.text) + cap(k.key) + cap(k.suffix)
 }
 
 func (k *KeyBuilder) reset() {
