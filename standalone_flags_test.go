@@ -14,7 +14,7 @@ import (
 // default where there are so many.
 func flagValues() map[string][2]string {
 	return map[string][2]string{
-		"http-addr": {":1", ":2"}, "put-addr": {":3", ":4"}, "line-addr": {":5", ""}, "udp-addr": {":7", ":8"}, "grpc-addr": {"", ":10"}, "metrics-addr": {":11", ":12"},
+		"http-addr": {":1", ":2"}, "put-addr": {":3", ":4"}, "line-addr": {":5", ""}, "graphite-addr": {":13", ":14"}, "graphite-templates": {"t.yaml", "u.yaml"}, "udp-addr": {":7", ":8"}, "grpc-addr": {"", ":10"}, "metrics-addr": {":11", ":12"},
 		"udp-format": {"line", "put"}, "data-dir": {"a", "b"}, "shards": {"1", "2"}, "nodes": {"2", "3"}, "replication": {"2", "3"}, "retention": {"1d", "2d"},
 		"wal-sync": {"interval", "off"}, "wal-sync-interval": {"2s", "3s"}, "checkpoint-bytes": {"1MiB", "2MiB"},
 		"flush-interval": {"1m", "2m"}, "wal-file-bytes": {"1MiB", "2MiB"}, "page-file-bytes": {"1MiB", "2MiB"}, "digest-interval": {"5h", "6h"},
@@ -27,7 +27,7 @@ func flagValues() map[string][2]string {
 		"cors-origins": {"a,b", "c"}, "http-hosts": {"a,b", "c"}, "shutdown-delay": {"1s", "2s"}, "shutdown-timeout": {"1s", "2s"},
 		"memory-limit": {"1GiB", "2GiB"}, "failpoints": {"a=kill@1", "b=kill@2"},
 		"databases-file": {"a.yaml", "b.yaml"}, "auth-file": {"c.yaml", "d.yaml"}, "udp-user": {"a", "b"}, "put-database": {"a", "b"},
-		"line-database": {"a", "b"}, "udp-database": {"a", "b"}, "database-from": {"header", "any"},
+		"line-database": {"a", "b"}, "graphite-database": {"a", "b"}, "udp-database": {"a", "b"}, "database-from": {"header", "any"},
 		"audit-log": {"a.json", "b.json"}, "audit-level": {"all", "changes"},
 		"tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a.key", "b.key"}, "tls-client-ca": {"c.pem", "d.pem"}, "tls-client-auth": {"optional", "required"},
 	}

@@ -19,6 +19,9 @@ const (
 	PickleWorkMultiple = 64
 )
 
+// picklePointsEnough bounds a batch: a path that stands there once may have a point every five bytes.
+const picklePointsEnough = 1 << 13
+
 // pickleHeaderBytes is the length of a frame in front of it.
 const pickleHeaderBytes = 4
 
@@ -35,7 +38,7 @@ func HasPickle(stream []byte) bool {
 }
 
 // GraphitePickle parses the frames of Graphite's pickle protocol: the length of each in four bytes, the high one
-// first, and a pickle of a list of (path, (time, value)).
+// first, and a pickle of a list of (path, (time, value)). Behind some thousand points it leaves whole frames to the next call.
 //
 // Of Python's pickles, protocols 0 to 5, it knows numbers, texts without escapes, tuples and lists, as carbon's
 // clients send them, and refuses a frame with anything else: nothing is ever imported or called. Times and values may be texts.
@@ -47,9 +50,12 @@ func GraphitePickle(b *Batch, body []byte, o GraphiteOptions) (Rest, error) {
 	}
 	p := newGraphiteParser(b, o)
 	at := 0
-	for HasPickle(body[at:]) {
+	for len(b.Lines) < picklePointsEnough && HasPickle(body[at:]) {
 		size := int(binary.BigEndian.Uint32(body[at:]))
-		if size > PickleBytesMax {
+		switch {
+		case size > PickleBytesMax && at > 0: // for the next call: the frames before it are good
+			return Rest{Consumed: at}, nil
+		case size > PickleBytesMax:
 			b.Reset()
 			return Rest{}, ErrPickleFrame
 		}
@@ -98,8 +104,8 @@ func (p *graphiteParser) pickled(m *pickleMachine, point pickleValue) {
 		return
 	}
 	text := Span{path.at, path.end}
-	if text.Len() > p.limits.LineBytesMax {
-		p.refuse(Span{text.Start, min(text.End, text.Start+ExcerptBytesMax)}, fault{KindLimit, lineTooLong(p.limits.LineBytesMax)})
+	if text.Len() > p.limits.KeyBytesMax { // one path may be that of very many points
+		p.refuse(Span{text.Start, min(text.End, text.Start+ExcerptBytesMax)}, keyTooLong(text.Len(), p.limits.KeyBytesMax))
 		return
 	}
 	n, isNumber, wrong := p.pickledValue(value)

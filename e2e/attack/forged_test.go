@@ -167,7 +167,7 @@ func (g *ground) tryMadeTokens(t *testing.T) {
 	if _, err := connect(secret).Databases(ctx, client.Names{}); !errors.Is(err, client.ErrUnauthenticated) {
 		t.Errorf("revoked over gRPC: %v", err)
 	}
-	for _, address := range []string{g.at.Put, g.at.Line} {
+	for _, address := range []string{g.at.Put, g.at.Line, g.at.Graphite} {
 		if answer := firstLine(t, address, attacker(0), "auth token "+secret+"\n"); !strings.Contains(answer, "AUTH_FAIL") {
 			t.Errorf("revoked at %s: %q", address, answer)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,10 +29,16 @@ func (g *ground) storms() []storm {
 		{"http", "tcp", g.at.HTTP, httpSamples()},
 		{"put", "tcp", g.at.Put, [][]byte{[]byte("put a 1700000000 1 b=c\n"), append(auth, "put a 1700000000 1 b=c\nversion\nstats\n"...)}},
 		{"line", "tcp", g.at.Line, [][]byte{[]byte("a,b=c d=1,e=2i,f=\"g\" 1700000000000000000\n"), append(auth, "a b=1\n"...)}},
+		{"graphite", "tcp", g.at.Graphite, [][]byte{
+			[]byte("a.b;c=d 1 1700000000\n"), slices.Concat(auth, []byte("a 1 -1\n")), slices.Concat(auth, []byte(graphitePickle)), []byte(graphitePickle),
+		}},
 		{"udp", "udp", g.udp, [][]byte{[]byte("put a 1700000000 1 b=c\n"), []byte("a,b=c d=1\n")}},
 		{"grpc", "tcp", g.grpc, grpcSamples("/tickmesh.v1.WriteService/WriteStream")},
 	}
 }
+
+// graphitePickle is a frame of [("a.b", (1, 7))].
+const graphitePickle = "\x00\x00\x00\x11\x80\x02](U\x03a.bK\x01K\x07\x86\x86e."
 
 func httpSamples() [][]byte {
 	request := func(line, headers, body string) []byte {

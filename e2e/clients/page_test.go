@@ -66,7 +66,7 @@ func (e *example) matches(got string) bool {
 func placer(t *testing.T, s *server) *strings.Replacer {
 	t.Helper()
 	var pairs []string
-	for usual, address := range map[string]string{"6182": s.addresses.HTTP, "6181": s.addresses.Put, "6180": s.addresses.Line} {
+	for usual, address := range map[string]string{"6182": s.addresses.HTTP, "6181": s.addresses.Put, "6180": s.addresses.Line, "2003": s.addresses.Graphite} {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, examplesMin := range map[string]int{
-		"../../router/query/opentsdb/README.md": 12, "../../router/ingest/README.md": 8, "../../router/query/influxql/README.md": 12,
+		"../../router/query/opentsdb/README.md": 12, "../../router/ingest/README.md": 10, "../../router/query/influxql/README.md": 12,
 	} {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			s := newServer(t)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests the Python client against a started server: makes a virtual environment in
 # .cache, installs the client there, starts bin/tickmesh on free ports, runs pytest and
-# mypy, stops the server.
+# mypy, stops the server. Real clients of Graphite are tested with it.
 set -eu
 cd "$(dirname "$0")/../.."
 python3 -c 'import ensurepip, venv' 2>/dev/null || {
@@ -15,7 +15,7 @@ venv=$PWD/.cache/python
 [ -x bin/tickmesh ] || go build -trimpath -o bin/tickmesh .
 dir=$(mktemp -d)
 ./bin/tickmesh standalone --data-dir "$dir/data" --wal-sync interval --log-format json \
-	--http-addr 127.0.0.1:0 --put-addr '' --line-addr '' --grpc-addr 127.0.0.1:0 >"$dir/out" 2>"$dir/log" &
+	--http-addr 127.0.0.1:0 --put-addr '' --line-addr '' --graphite-addr 127.0.0.1:0 --grpc-addr 127.0.0.1:0 >"$dir/out" 2>"$dir/log" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
 
@@ -38,7 +38,8 @@ PYTHON
 }
 TICKMESH_TEST_HTTP=$(address http) || { cat "$dir/log" >&2; exit 1; }
 TICKMESH_TEST_GRPC=$(address grpc) || { cat "$dir/log" >&2; exit 1; }
-export TICKMESH_TEST_HTTP TICKMESH_TEST_GRPC PYTHON="$venv/bin/python"
+TICKMESH_TEST_GRAPHITE=$(address graphite) || { cat "$dir/log" >&2; exit 1; }
+export TICKMESH_TEST_HTTP TICKMESH_TEST_GRPC TICKMESH_TEST_GRAPHITE PYTHON="$venv/bin/python"
 cd api/python
 "$venv/bin/mypy"
 "$venv/bin/pytest" -q "$@"

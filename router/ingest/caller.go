@@ -311,7 +311,7 @@ func (f *front) account(c *caller, database []byte) (*tenant.Account, error) {
 
 // targets returns where the ports write whose protocols name no database. Errors: ErrOptions.
 func (o *Options) targets() (all [protocols]target, err error) {
-	for p, name := range map[protocol]string{protocolPutTCP: o.PutDatabase, protocolLineTCP: o.LineDatabase, protocolUDP: o.UDP.Database} {
+	for p, name := range map[protocol]string{protocolPutTCP: o.PutDatabase, protocolLineTCP: o.LineDatabase, protocolGraphiteTCP: o.GraphiteDatabase, protocolUDP: o.UDP.Database} {
 		database, err := canonicalDatabase([]byte(name))
 		if err != nil {
 			return all, fmt.Errorf("%w: %s: %w", ErrOptions, protocolNames[p], err)

@@ -65,8 +65,14 @@ func (s *stream) introduce(chunk []byte) {
 	if s.conn.listener.draining.Load() { // it has set its own meanwhile
 		_ = s.conn.SetReadDeadline(time.Unix(1, 0))
 	}
-	s.replies.send([]byte(authSuccess + "\n"))
-	if len(rest) > 0 {
+	if s.protocol != protocolGraphiteTCP {
+		s.replies.send([]byte(authSuccess + "\n"))
+	}
+	switch {
+	case len(rest) == 0:
+	case s.sendsPickles(rest):
+		s.processPickles(make([]byte, len(rest)), rest)
+	default:
 		s.process(rest)
 	}
 	s.wait()

@@ -153,7 +153,7 @@ func (l *listener) refuse(c *conn) {
 	}()
 }
 
-// drain stops accepting and closes idle connections. Those of the put and line
+// drain stops accepting and closes idle connections. Those of the TCP
 // ports are woken to read what has arrived.
 func (l *listener) drain() {
 	l.draining.Store(true)

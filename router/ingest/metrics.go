@@ -22,12 +22,13 @@ const (
 	protocolOTLP
 	protocolPutTCP
 	protocolLineTCP
+	protocolGraphiteTCP
 	protocolUDP
 	protocols
 )
 
 var protocolNames = [protocols]string{ //nolint:gochecknoglobals // a constant table
-	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_otlp", "tcp_put", "tcp_line", "udp",
+	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_otlp", "tcp_put", "tcp_line", "tcp_graphite", "udp",
 }
 
 // dropCause describes why data was thrown away that nobody will send again.
@@ -99,11 +100,12 @@ const (
 	portHTTP port = iota
 	portPut
 	portLine
+	portGraphite
 	portUDP
 	ports
 )
 
-var portNames = [ports]string{"http", "put", "line", "udp"} //nolint:gochecknoglobals // a constant table
+var portNames = [ports]string{"http", "put", "line", "graphite", "udp"} //nolint:gochecknoglobals // a constant table
 
 type portMetrics struct{ open, accepted, refused, unsafe atomic.Int64 }
 

@@ -37,12 +37,13 @@ type MetadataKeeper interface {
 // Options configure a Server. Writer, Resolver and Shards are required; an empty
 // address means no such listener.
 type Options struct {
-	HTTPAddress string // host:port
-	PutAddress  string // host:port, TCP
-	LineAddress string // host:port, TCP
-	UDPAddress  string // host:port
+	HTTPAddress     string // host:port
+	PutAddress      string // host:port, TCP
+	LineAddress     string // host:port, TCP
+	GraphiteAddress string // host:port, TCP
+	UDPAddress      string // host:port
 
-	// TLS is for the HTTP, put and line ports. Nil: they are without. A client's certificate
+	// TLS is for the HTTP and TCP ports. Nil: they are without. A client's certificate
 	// that it lets in counts as verified.
 	TLS *tls.Config
 
@@ -65,9 +66,12 @@ type Options struct {
 	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
 	// no rates.
 	Meter *tenant.Meter
-	// PutDatabase and LineDatabase are the databases of the TCP ports; "default", or
+	// PutDatabase, LineDatabase and GraphiteDatabase are the databases of the TCP ports; "default", or
 	// empty: the default one.
-	PutDatabase, LineDatabase string
+	PutDatabase, LineDatabase, GraphiteDatabase string
+
+	// GraphiteNames make metrics and tags of Graphite's paths. Nil: paths are metrics.
+	GraphiteNames *parse.GraphiteNames
 
 	// Metadata is told what remote writes say of metrics. Nil: nobody is.
 	Metadata MetadataKeeper
@@ -127,7 +131,7 @@ type Limits struct {
 	OtherAnswerBytesHeld int           // of an answer of Options.Other held before it streams; default 64 KiB
 }
 
-// TCPOptions tune the put and line ports. Zero means the default.
+// TCPOptions tune the TCP ports. Zero means the default.
 type TCPOptions struct {
 	ChunkBytes      int           // read, and written, in one turn of a connection; default 64 KiB
 	ReplyBytesMax   int           // replies held for a client that does not read; default 64 KiB
@@ -254,7 +258,16 @@ func (o *Options) largestInput() int64 {
 		int64(o.Limits.WholeBytesMax)+int64(o.Limits.WholeDecodedBytesMax)+4*parserSlack,
 		int64(o.Limits.OtherBodyBytesMax)+2*parserSlack,
 		int64(o.TCP.ChunkBytes)+int64(o.Limits.Line.LineBytesMax)+parserSlack,
+		o.largestPickle(),
 	)
+}
+
+// largestPickle returns the bytes in flight of a chunk behind the start of a frame of pickles.
+func (o *Options) largestPickle() int64 {
+	if o.GraphiteAddress == "" {
+		return 0
+	}
+	return int64(o.TCP.ChunkBytes) + parse.PickleBytesMax + parse.PickleWorkBytesMax + 2*parserSlack
 }
 
 func (o *Options) checkPositive() error {

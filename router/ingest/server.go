@@ -133,15 +133,17 @@ func (s *Server) Start() error {
 }
 
 func (s *Server) bind() error {
-	addresses := [portUDP]string{s.options.HTTPAddress, s.options.PutAddress, s.options.LineAddress}
+	addresses := [portUDP]string{s.options.HTTPAddress, s.options.PutAddress, s.options.LineAddress, s.options.GraphiteAddress}
 	serve := [portUDP]func(*conn){
 		s.front.serveConn,
 		func(c *conn) { s.streams.serve(c, protocolPutTCP) },
 		func(c *conn) { s.streams.serve(c, protocolLineTCP) },
+		func(c *conn) { s.streams.serve(c, protocolGraphiteTCP) },
 	}
 	refusals := [portUDP]string{
 		refusalHTTP,
 		"put: Please throttle writes: too many connections\n",
+		"too many connections\n",
 		"too many connections\n",
 	}
 	for p, address := range addresses {
@@ -173,6 +175,9 @@ func (s *Server) elsewhere() string {
 	if line := s.Addresses().Line; line != nil {
 		text += fmt.Sprintf("; line protocol goes to TCP port %d", line.(*net.TCPAddr).Port)
 	}
+	if graphite := s.Addresses().Graphite; graphite != nil {
+		text += fmt.Sprintf("; Graphite's lines and pickles go to TCP port %d", graphite.(*net.TCPAddr).Port)
+	}
 	return text
 }
 
@@ -183,7 +188,7 @@ var refusalHTTP = fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nContent-Type:
 	contentJSON, retryAfterSeconds, len(refusalBody), refusalBody)
 
 // Addresses are where a started server listens; nil where it does not.
-type Addresses struct{ HTTP, Put, Line, UDP net.Addr }
+type Addresses struct{ HTTP, Put, Line, Graphite, UDP net.Addr }
 
 // Addresses returns where the server listens. It must have been started.
 func (s *Server) Addresses() Addresses {
@@ -196,7 +201,7 @@ func (s *Server) Addresses() Addresses {
 	if s.udp != nil {
 		all[portUDP] = s.udp.socket.LocalAddr()
 	}
-	return Addresses{HTTP: all[portHTTP], Put: all[portPut], Line: all[portLine], UDP: all[portUDP]}
+	return Addresses{HTTP: all[portHTTP], Put: all[portPut], Line: all[portLine], Graphite: all[portGraphite], UDP: all[portUDP]}
 }
 
 // Shutdown drains: it stops accepting, closes idle connections, lets requests

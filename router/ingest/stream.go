@@ -17,7 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/parse"
 )
 
-// streams is what the connections of the put and line ports share.
+// streams is what the connections of the TCP ports share.
 type streams struct {
 	base    context.Context
 	options *Options
@@ -40,8 +40,8 @@ func (s *streams) takeChunk() *[]byte {
 	return &b
 }
 
-// stream is one connection of the put or line port. A waiting stream holds
-// nothing but the start of an unfinished line.
+// stream is one connection of a TCP port. A waiting stream holds
+// nothing but the start of an unfinished line, or frame of pickles.
 type stream struct {
 	*streams
 	conn       *conn
@@ -54,7 +54,8 @@ type stream struct {
 	insideLine bool // the rest of an over-long line is still to come
 	text       []byte
 	started    bool // the first byte has been seen
-	leaving    bool // the client said exit
+	leaving    bool // the client said exit, or is not listened to any more
+	content    graphiteContent
 }
 
 func (s *streams) serve(c *conn, p protocol) {
@@ -119,7 +120,7 @@ func (s *stream) slow() {
 // turn reads one chunk and writes it before it returns.
 func (s *stream) turn() (n int, err error) {
 	size := len(s.unfinished) + s.options.TCP.ChunkBytes + parserSlack
-	for s.lease.Acquire(s.base, int64(size)) != nil {
+	for s.lease.Acquire(s.base, int64(size+s.pickleWorkBytes())) != nil {
 		if s.base.Err() != nil {
 			return 0, s.base.Err()
 		}
@@ -148,9 +149,12 @@ func (s *stream) turn() (n int, err error) {
 		s.introduce(buffer[:start+n])
 		return n, err
 	}
-	if !s.insideLine && start+n <= s.options.Limits.Line.LineBytesMax && bytes.IndexByte(fresh, '\n') < 0 {
+	switch {
+	case s.sendsPickles(fresh):
+		s.processPickles(buffer, fresh)
+	case !s.insideLine && start+n <= s.options.Limits.Line.LineBytesMax && bytes.IndexByte(fresh, '\n') < 0:
 		s.unfinished = append(s.unfinished, fresh...) // not parsed again and again
-	} else {
+	default:
 		copy(buffer, s.unfinished)
 		s.process(buffer[:start+n])
 	}
@@ -174,12 +178,9 @@ func (s *stream) wait() {
 		return // it has been refused before
 	}
 	s.insideLine = true
+	s.leaving = s.content == graphitePickles // where the next frame begins is not known
 	s.metrics.protocols[s.protocol].refused.Add(1)
-	text := "too many unfinished lines of more than " + strconv.Itoa(unfinishedBytesKept) + " bytes"
-	if s.protocol == protocolPutTCP {
-		text = "put: Please throttle writes: " + text
-	}
-	s.replies.send([]byte(text + "\n"))
+	s.tell("put: Please throttle writes: ", "too many unfinished lines of more than "+strconv.Itoa(unfinishedBytesKept)+" bytes")
 }
 
 // isHTTP looks at a put connection's first byte: no command begins with an
@@ -201,11 +202,11 @@ func (s *stream) dropUnended() {
 		return
 	}
 	s.metrics.drops[dropUnended].Add(1)
-	text := "the last line is dropped: the connection ended without a newline behind it"
-	if s.protocol == protocolPutTCP {
-		text = "put: " + text
+	if s.content == graphitePickles {
+		s.tell("", "the last frame is dropped: the connection ended before it did")
+		return
 	}
-	s.replies.send([]byte(text + "\n"))
+	s.tell("put: ", "the last line is dropped: the connection ended without a newline behind it")
 }
 
 // process parses the lines of a chunk that have ended, writes them and replies.
@@ -218,9 +219,14 @@ func (s *stream) process(chunk []byte) {
 		denied: s.deny,
 		parse: func(b *parse.Batch) (err error) {
 			var rest parse.Rest
-			if s.protocol == protocolPutTCP {
+			switch s.protocol {
+			case protocolPutTCP:
 				rest, err = parse.Puts(b, chunk, parse.PutOptions{Limits: limits, Partial: true, InsideLine: insideLine})
-			} else {
+			case protocolGraphiteTCP:
+				rest, err = s.parseGraphite(b, chunk, parse.GraphiteOptions{
+					Limits: limits, Names: s.options.GraphiteNames, Partial: true, InsideLine: insideLine, NowMs: nowMs,
+				})
+			default:
 				rest, err = parse.Lines(b, chunk, parse.LineOptions{
 					Limits: limits, Partial: true, InsideLine: insideLine, Precision: parse.PrecisionGuess, NowMs: nowMs,
 				})
@@ -229,7 +235,7 @@ func (s *stream) process(chunk []byte) {
 			s.unfinished = append(s.unfinished[:0], chunk[rest.Consumed:]...)
 			return err
 		},
-		done: s.reply,
+		done: s.done,
 	})
 	if len(s.unfinished) == 0 && cap(s.unfinished) > unfinishedBytesKept {
 		s.unfinished = nil

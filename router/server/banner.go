@@ -12,6 +12,7 @@ import (
 type banner struct {
 	version, about             string
 	http, put, line, udp, grpc net.Addr
+	graphite                   net.Addr
 	metrics                    net.Addr
 	udpFormat                  string
 	secure                     bool // the TCP ports speak TLS
@@ -50,6 +51,7 @@ func (g *banner) write(w io.Writer) {
 	row(http, g.http, "/v1/metrics", "OpenTelemetry metrics (OTLP)")
 	row(tcp, g.put, "", put)
 	row(tcp, g.line, "", line)
+	row(tcp, g.graphite, "", "Graphite plaintext and pickles")
 	if g.udpFormat == "line" {
 		row("udp://", g.udp, "", line)
 	} else {

@@ -88,6 +88,9 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	}
 	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: s.Admin, Pprof: s.Pprof}))
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
+	if ingestOptions.GraphiteNames, err = s.graphiteNames(); err != nil {
+		return err
+	}
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
 	processors := registry.NewProcessors()
 	ingestOptions.Audit, ingestOptions.Processors = trail.Log(), processors
@@ -207,7 +210,7 @@ func (s *Settings) drain(ctx context.Context, ready *process.Readiness, server *
 
 func (s *Settings) printBanner(stdout io.Writer, g banner, at ingest.Addresses, health *grpcServer, watch *metricsPort) {
 	g.version, g.udpFormat = process.Version, s.udpFormat.Value
-	g.http, g.put, g.line, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.UDP, health.address()
+	g.http, g.put, g.line, g.graphite, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.Graphite, at.UDP, health.address()
 	g.metrics = watch.address()
 	g.write(stdout)
 }
@@ -237,11 +240,11 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 	requests := s.requestMemory(b.Memory)
 	s.warn(requests, logger)
 	return ingest.Options{
-		HTTPAddress: string(s.HTTPAddr), PutAddress: string(s.PutAddr), LineAddress: string(s.LineAddr), UDPAddress: string(s.UDPAddr),
+		HTTPAddress: string(s.HTTPAddr), PutAddress: string(s.PutAddr), LineAddress: string(s.LineAddr), GraphiteAddress: string(s.GraphiteAddr), UDPAddress: string(s.UDPAddr),
 		Writer: b.Writer, Resolver: b.Resolver, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Generation: b.Generation, Other: other,
 		Logger: logger, Registerer: registry, Build: ingest.Build(process.CurrentBuild()),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
-		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, DatabaseFromHeader: s.fromHeader(),
+		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, GraphiteDatabase: s.graphiteDatabase, DatabaseFromHeader: s.fromHeader(),
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(requests.lineBytes), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
 			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),

@@ -19,4 +19,7 @@ func (s *Settings) Validate(v *settings.Validation) {
 	s.WriteLimits.Validate(v)
 	s.Access.Validate(v, s.UDPAddr)
 	validateListeners(v, s.listeners())
+	if s.graphiteTemplates != "" && s.GraphiteAddr == "" {
+		v.Refuse("graphite-templates", s.graphiteTemplates, "expected --graphite-addr, too")
+	}
 }

@@ -15,9 +15,9 @@ type Access struct {
 	process.DatabaseRuleFlags
 	auth.Flags
 	process.AuditFlags
-	putDatabase, lineDatabase, udpDatabase string
-	udpUser                                string
-	databaseFrom                           settings.Choice
+	putDatabase, lineDatabase, graphiteDatabase, udpDatabase string
+	udpUser                                                  string
+	databaseFrom                                             settings.Choice
 }
 
 // fromHeader reports whether only the header names databases.
@@ -33,13 +33,16 @@ func (s *Access) Define(f *pflag.FlagSet) {
 	s.AuditFlags.Define(f)
 	f.StringVar(&s.putDatabase, "put-database", "default", "`name` of the database of put lines over TCP")
 	f.StringVar(&s.lineDatabase, "line-database", "default", "`name` of the database of line protocol over TCP")
+	f.StringVar(&s.graphiteDatabase, "graphite-database", "default", "`name` of the database of what comes from Graphite's clients")
 	f.StringVar(&s.udpDatabase, "udp-database", "default", "`name` of the database of datagrams")
-	settings.Group(f, settings.HeadingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database")
+	settings.Group(f, settings.HeadingAccess, "udp-user", "database-from", "put-database", "line-database", "graphite-database", "udp-database")
 }
 
 // Validate refuses names that cannot be, and datagrams at udp whose sender nobody could know.
 func (s *Access) Validate(v *settings.Validation, udp settings.Address) {
-	for flag, name := range map[string]string{"put-database": s.putDatabase, "line-database": s.lineDatabase, "udp-database": s.udpDatabase} {
+	for flag, name := range map[string]string{
+		"put-database": s.putDatabase, "line-database": s.lineDatabase, "graphite-database": s.graphiteDatabase, "udp-database": s.udpDatabase,
+	} {
 		if err := series.ValidateDatabase(name); err != nil {
 			v.Refuse(flag, name, err.Error())
 		}

@@ -11,9 +11,10 @@ import (
 
 // Listeners are the addresses where clients are served.
 type Listeners struct {
-	HTTPAddr, PutAddr, LineAddr, UDPAddr, GRPCAddr settings.Address
-	MetricsAddr                                    settings.Address // of metrics and health alone
-	udpFormat                                      settings.Choice
+	HTTPAddr, PutAddr, LineAddr, GraphiteAddr, UDPAddr, GRPCAddr settings.Address
+	MetricsAddr                                                  settings.Address // of metrics and health alone
+	udpFormat                                                    settings.Choice
+	graphiteTemplates                                            string // path of a file
 }
 
 // Define defines the flags, below HeadingListeners.
@@ -22,12 +23,14 @@ func (s *Listeners) Define(f *pflag.FlagSet) {
 	f.Var(&s.HTTPAddr, "http-addr", "HTTP: writes, queries, metrics, health")
 	f.Var(&s.PutAddr, "put-addr", "TCP: OpenTSDB put lines")
 	f.Var(&s.LineAddr, "line-addr", "TCP: InfluxDB line protocol")
+	f.Var(&s.GraphiteAddr, "graphite-addr", "TCP: Graphite's plaintext and pickles (default off)")
+	f.StringVar(&s.graphiteTemplates, "graphite-templates", "", "`file` that says how Graphite's paths become metrics and tags (default: a path is a metric)")
 	f.Var(&s.UDPAddr, "udp-addr", "UDP: lines, one or more in a datagram (default off)")
 	s.udpFormat = settings.Choice{Value: "put", Words: []string{"put", "line"}}
 	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
 	f.Var(&s.GRPCAddr, "grpc-addr", "gRPC: the API of the client libraries and commands, health")
 	f.Var(&s.MetricsAddr, flagMetrics, "HTTP: metrics and health alone, by the sign-in and TLS of --http-addr (default off)")
-	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "udp-addr", "udp-format", "grpc-addr", flagMetrics)
+	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "graphite-addr", "graphite-templates", "udp-addr", "udp-format", "grpc-addr", flagMetrics)
 }
 
 // listenerFlag is a flag that names an address.
@@ -40,7 +43,7 @@ type listenerFlag struct {
 func (s *Listeners) ofClients() []listenerFlag {
 	return []listenerFlag{
 		{"http-addr", "tcp", s.HTTPAddr}, {"put-addr", "tcp", s.PutAddr}, {"line-addr", "tcp", s.LineAddr},
-		{"udp-addr", "udp", s.UDPAddr}, {"grpc-addr", "tcp", s.GRPCAddr},
+		{"graphite-addr", "tcp", s.GraphiteAddr}, {"udp-addr", "udp", s.UDPAddr}, {"grpc-addr", "tcp", s.GRPCAddr},
 	}
 }
 

@@ -17,6 +17,11 @@ def grpc_address() -> str:
     return os.environ["TICKMESH_TEST_GRPC"]
 
 
+@pytest.fixture(scope="session")
+def graphite_address() -> str:
+    return os.environ["TICKMESH_TEST_GRAPHITE"]
+
+
 @pytest.fixture()
 def client(grpc_address: str):
     with Client([grpc_address]) as c:
