@@ -88,16 +88,13 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	}
 	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: s.Admin, Pprof: s.Pprof}))
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
-	if ingestOptions.GraphiteNames, err = s.graphiteNames(); err != nil {
-		return err
-	}
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
 	processors := registry.NewProcessors()
 	ingestOptions.Audit, ingestOptions.Processors = trail.Log(), processors
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	b.trackBudgets(budgets, registry)
-	if ingestOptions.SignInPage, err = newSignInPage(); err != nil {
+	if err := s.readFiles(&ingestOptions); err != nil {
 		return err
 	}
 	server, err := ingest.New(ingestOptions)
@@ -253,6 +250,15 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 			KeptBytesMax: requests.kept, ReadsBytesMax: requests.reads, WritesMax: requests.writes,
 		},
 	}
+}
+
+// readFiles adds what is read from files when a server starts.
+func (s *Settings) readFiles(o *ingest.Options) (err error) {
+	if o.SignInPage, err = newSignInPage(); err != nil {
+		return err
+	}
+	o.GraphiteNames, err = s.graphiteNames()
+	return err
 }
 
 func (s *Settings) apiOptions(b *Backend, q *queries, logger *slog.Logger, registry *process.Registry) api.Options {
