@@ -104,10 +104,7 @@ func registeredEndpoints(t *testing.T) []string {
 	}
 	inside := grpc.NewServer()
 	rpc.NewServer(nil, rpc.Options{}).Register(inside)
-	all := append(portEndpoints("http", ofHTTP), portEndpoints("node", nodecommand.Endpoints(n))...)
-	for _, method := range ofGRPC {
-		all = append(all, "grpc CALL "+method)
-	}
+	all := slices.Concat(portEndpoints("http", ofHTTP), portEndpoints("node", nodecommand.Endpoints(n)), ofGRPC)
 	for service, info := range inside.GetServiceInfo() {
 		for _, method := range info.Methods {
 			all = append(all, "rpc CALL /"+service+"/"+method.Name)

@@ -4,6 +4,7 @@
 //	Lines        InfluxDB line protocol
 //	Puts         OpenTSDB put lines: telnet, UDP, plain HTTP bodies
 //	JSON         OpenTSDB /api/put
+//	Graphite     Graphite's plaintext; GraphitePickle: its frames of pickles
 //	RemoteWrite  Prometheus remote write 1.0 and 2.0, decompressed
 //	OTLP         OpenTelemetry's metrics in protobuf, by Prometheus' names
 //

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -94,6 +96,14 @@ func (g *ground) unwanted() *tickmeshv1.Batch {
 	}
 }
 
+// unwantedMetrics are those samples as OpenTelemetry has them.
+func unwantedMetrics() proto.Message {
+	points := []*metricspb.NumberDataPoint{{TimeUnixNano: uint64(time.Now().UnixNano()), Value: &metricspb.NumberDataPoint_AsDouble{AsDouble: 1e6}}}
+	return &collectorpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricspb.ResourceMetrics{{ScopeMetrics: []*metricspb.ScopeMetrics{{
+		Metrics: []*metricspb.Metric{{Name: "canary", Data: &metricspb.Metric_Gauge{Gauge: &metricspb.Gauge{DataPoints: points}}}},
+	}}}}}
+}
+
 // dial connects without TLS, or with it.
 func dial(t *testing.T, address string, c credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
@@ -110,9 +120,10 @@ func dial(t *testing.T, address string, c credentials.TransportCredentials) *grp
 
 // tryCalls calls every method of the public API as everybody.
 func (g *ground) tryCalls(t *testing.T) {
-	conn := dial(t, g.grpc, nil)
+	conns := map[string]*grpc.ClientConn{"grpc": dial(t, g.grpc, nil), "otlp": dial(t, g.otlp, nil)}
 	for _, e := range expectations(t) {
-		if e.port != "grpc" {
+		conn := conns[e.port]
+		if conn == nil {
 			continue
 		}
 		method := methodOf(t, e.path)
@@ -121,6 +132,9 @@ func (g *ground) tryCalls(t *testing.T) {
 			if user != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token(user))
 			}
+			if e.port == "otlp" {
+				ctx = metadata.AppendToOutgoingContext(ctx, "x-scope-orgid", g.vault())
+			}
 			request := proto.Message(requestOf(method.Input(), g.vault(), 2))
 			switch {
 			case user == userWriter: // may change the data, but not those that are compared
@@ -128,6 +142,8 @@ func (g *ground) tryCalls(t *testing.T) {
 				request = &tickmeshv1.WriteRequest{Batch: g.unwanted()}
 			case method.Input().Name() == "WriteStreamRequest":
 				request = &tickmeshv1.WriteStreamRequest{Batch: g.unwanted()}
+			case method.Input().Name() == "ExportMetricsServiceRequest":
+				request = unwantedMetrics()
 			}
 			received, err := invoke(ctx, conn, e.path, method, request)
 			cancel()

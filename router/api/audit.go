@@ -87,7 +87,7 @@ func isAdministration(method string) bool {
 }
 
 func isWrite(method string) bool {
-	return strings.HasPrefix(method, "/"+tickmeshv1.WriteService_ServiceDesc.ServiceName+"/")
+	return method == methodExport || strings.HasPrefix(method, "/"+tickmeshv1.WriteService_ServiceDesc.ServiceName+"/")
 }
 
 // Bounds of what is remembered of bulk reads.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/transport"
-	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
 // openMessageBytesMax bounds the messages of callers whom nobody asks who they are.
@@ -94,7 +92,7 @@ func (s *Server) newCall(o budget.Owner, info *grpc.StreamServerInfo, open bool)
 	c.receiver = transport.Receiver{
 		Buffers: s.buffers, BytesMax: s.options.Limits.MessageBytesMax, Timeout: s.options.Limits.MessageTimeout,
 	}
-	if strings.HasPrefix(info.FullMethod, "/"+tickmeshv1.WriteService_ServiceDesc.ServiceName+"/") {
+	if isWrite(info.FullMethod) {
 		c.memory = memory{s.options.Writes.Lease(o), &s.held}
 	} else {
 		c.memory = memory{s.options.Reads.Lease(o), nil}
@@ -198,11 +196,15 @@ func (a *admitted) Context() context.Context { return a.ctx }
 // RecvMsg receives a message for which there is room. Where the client sends one only, no
 // other may follow.
 func (a *admitted) RecvMsg(m any) error {
-	message, ok := m.(proto.Message)
-	if !ok {
+	var err error
+	switch message := m.(type) {
+	case proto.Message:
+		err = a.call.receive(a.ctx, message)
+	case *rawMessage:
+		err = a.call.receiveRaw(a.ctx, message)
+	default:
 		return status.Errorf(codes.Internal, "a message of type %T", m)
 	}
-	err := a.call.receive(a.ctx, message)
 	if !a.call.unary {
 		return err
 	}

@@ -62,7 +62,7 @@ func (f *front) writeChunk(request *fasthttp.RequestCtx, d *dialect, c *caller, 
 	if fl.options, err = writeOptionsOf(request, c, content); err != nil {
 		return result{}, err
 	}
-	r, err = f.place(request, d, fl, to, content)
+	r, err = f.placeRequest(request, d, fl, to, content)
 	told.chunk.rest, told.chunk.insideLine = fl.chunk.rest, fl.chunk.rest.InsideLine
 	adopt(&told.nothing, fl.batch(), f.options.Limits.Line.ErrorsMax)
 	return r, err

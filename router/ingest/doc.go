@@ -6,10 +6,11 @@
 //   - HTTP: /api/put (OpenTSDB), /write, /api/v2/write, /ping and /health
 //     (InfluxDB), /api/write (TickTock), /api/v1/write (Prometheus remote write
 //     1.0 and 2.0), /v1/metrics (OpenTelemetry). Every other path goes to Options.Other,
-//     an ordinary net/http handler.
+//     an ordinary net/http handler. What OpenTelemetry sends over gRPC comes by Server.ExportOTLP.
 //   - put: OpenTSDB's telnet style commands. A connection whose first byte is an
 //     upper-case letter speaks HTTP and is served as on the HTTP port.
 //   - line: InfluxDB line protocol, without answers but for errors.
+//   - Graphite: its plaintext, or frames of pickles, without answers but for refusals of the caller.
 //   - UDP: datagrams of put lines or line protocol.
 //
 // # What an answer means
@@ -41,7 +42,7 @@
 //
 // A write goes to the database of its parameter db (bucket for InfluxDB 2), else of its path
 // /db/NAME/…, else of the header X-Scope-OrgID, else to the default one, which "default"
-// names, too. The put, line and UDP ports have one each, by Options. A path is read as it
+// names, too. The put, line, Graphite and UDP ports have one each, by Options. A path is read as it
 // was sent: its name is decoded once, and parts that another server might read otherwise are
 // refused. Handlers behind get the rest of the path, and the database in their context.
 //
@@ -69,7 +70,7 @@
 // Server.Start in server.go binds; listener.go accepts. An HTTP write goes through
 // front.serve (front.go), body.read (body.go), inFlightWrite.write (piece.go) and an
 // answer in opentsdb.go, influx.go or prometheus.go. A TCP chunk goes through
-// stream.run (stream.go) into the same inFlightWrite.write. An inFlightWrite lasts until its
+// stream.run (stream.go; graphite.go) into the same inFlightWrite.write. An inFlightWrite lasts until its
 // answer; the worker that parses and splits it serves others by then (inflight.go).
 // Any other request over HTTP is a question: a connection changes between fasthttp, which
 // serves points, and net/http at the border of two requests (border.go), and asked.ServeHTTP

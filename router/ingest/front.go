@@ -235,7 +235,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 	defer f.workers.rest(fl)
 	var r result
 	if fl.options, err = writeOptionsOf(request, c, content); err == nil {
-		r, err = f.place(request, d, fl, to, content)
+		r, err = f.placeRequest(request, d, fl, to, content)
 	}
 	account.Wrote(r.accepted, r.refused, r.failed, b.sent.bytes)
 	d.answer(request, fl, r, err)
@@ -274,16 +274,21 @@ type target struct {
 	account  *tenant.Account
 }
 
-// place parses a body and writes it.
-func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *inFlightWrite, to target, content []byte) (result, error) {
+// placeRequest parses the body of a request and writes it.
+func (f *front) placeRequest(request *fasthttp.RequestCtx, d *dialect, fl *inFlightWrite, to target, content []byte) (result, error) {
 	timeout := f.options.Limits.WriteTimeout
 	if d.put {
 		timeout = putTimeout(request, timeout)
 	}
-	pm := &f.metrics.protocols[d.protocol]
+	return f.place(d.protocol, fl, to, timeout, func() error { return d.parse(request, fl, content) })
+}
+
+// place parses an input, perhaps twice, and writes it.
+func (f *front) place(p protocol, fl *inFlightWrite, to target, timeout time.Duration, parse func() error) (result, error) {
+	pm := &f.metrics.protocols[p]
 	for taken := false; ; {
 		fl.worker.batch.Memory = fl.memory
-		if err := d.parse(request, fl, content); err != nil {
+		if err := parse(); err != nil {
 			f.metrics.failures.noteEarly(err)
 			return result{}, err
 		}

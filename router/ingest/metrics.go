@@ -20,6 +20,7 @@ const (
 	protocolTickTock
 	protocolRemoteWrite
 	protocolOTLP
+	protocolOTLPGRPC
 	protocolPutTCP
 	protocolLineTCP
 	protocolGraphiteTCP
@@ -28,7 +29,7 @@ const (
 )
 
 var protocolNames = [protocols]string{ //nolint:gochecknoglobals // a constant table
-	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_otlp", "tcp_put", "tcp_line", "tcp_graphite", "udp",
+	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_otlp", "grpc_otlp", "tcp_put", "tcp_line", "tcp_graphite", "udp",
 }
 
 // dropCause describes why data was thrown away that nobody will send again.

@@ -89,8 +89,13 @@ func (f *front) answerOTLP(request *fasthttp.RequestCtx, fl *inFlightWrite, r re
 		respond(request, statusOf(err), content, otlpStatus(statusOf(err), messageOf(err), inJSON))
 		return
 	}
+	rejected, message := otlpRefusals(fl.batch())
+	respond(request, fasthttp.StatusOK, content, otlpResponse(rejected, message, inJSON))
+}
+
+// otlpRefusals returns how many data points were refused, and why.
+func otlpRefusals(b *parse.Batch) (points int, message string) {
 	var text []byte
-	b := fl.batch()
 	for i := range min(len(b.Errors), otlpMessageErrors) {
 		if i > 0 {
 			text = append(text, "; "...)
@@ -100,8 +105,7 @@ func (f *front) answerOTLP(request *fasthttp.RequestCtx, fl *inFlightWrite, r re
 	if more := b.ErrorsTotal - otlpMessageErrors; more > 0 {
 		text = fmt.Appendf(text, "; and %d more", more)
 	}
-	message := strings.ToValidUTF8(string(text), "\uFFFD") // it quotes names as they came
-	respond(request, fasthttp.StatusOK, content, otlpResponse(b.ErrorPoints, message, inJSON))
+	return b.ErrorPoints, strings.ToValidUTF8(string(text), "\uFFFD") // it quotes names as they came
 }
 
 // otlpResponse returns ExportMetricsServiceResponse: partial_success = 1 of rejected_data_points = 1,
@@ -126,19 +130,24 @@ func otlpResponse(rejected int, text string, inJSON bool) []byte {
 
 // otlpStatus returns google.rpc.Status: code = 1, message = 2.
 func otlpStatus(status int, text string, inJSON bool) []byte {
-	code := codes.InvalidArgument
-	switch status {
-	case fasthttp.StatusUnauthorized:
-		code = codes.Unauthenticated
-	case fasthttp.StatusForbidden:
-		code = codes.PermissionDenied
-	case fasthttp.StatusServiceUnavailable:
-		code = codes.Unavailable
-	}
+	code := otlpCode(status)
 	if inJSON {
 		encoded, _ := json.Marshal(map[string]any{"code": code, "message": text}) // strings can always be encoded
 		return encoded
 	}
 	encoded := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(code))
 	return protowire.AppendString(protowire.AppendTag(encoded, 2, protowire.BytesType), text)
+}
+
+// otlpCode returns the code of gRPC for a status of HTTP. Of these only Unavailable has clients send again.
+func otlpCode(status int) codes.Code {
+	switch status {
+	case fasthttp.StatusUnauthorized:
+		return codes.Unauthenticated
+	case fasthttp.StatusForbidden:
+		return codes.PermissionDenied
+	case fasthttp.StatusServiceUnavailable:
+		return codes.Unavailable
+	}
+	return codes.InvalidArgument
 }

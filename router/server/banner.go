@@ -12,7 +12,7 @@ import (
 type banner struct {
 	version, about             string
 	http, put, line, udp, grpc net.Addr
-	graphite                   net.Addr
+	graphite, otlp             net.Addr
 	metrics                    net.Addr
 	udpFormat                  string
 	secure                     bool // the TCP ports speak TLS
@@ -49,6 +49,7 @@ func (g *banner) write(w io.Writer) {
 	row(http, g.http, "/api/put", "OpenTSDB JSON or put lines")
 	row(http, g.http, "/api/v1/write", "Prometheus remote write")
 	row(http, g.http, "/v1/metrics", "OpenTelemetry metrics (OTLP)")
+	row("grpc://", g.otlp, "", "OpenTelemetry metrics (OTLP)")
 	row(tcp, g.put, "", put)
 	row(tcp, g.line, "", line)
 	row(tcp, g.graphite, "", "Graphite plaintext and pickles")

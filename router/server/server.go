@@ -112,11 +112,11 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	if err != nil {
 		return err
 	}
-	health, err := listenGRPC(string(s.GRPCAddr), int(s.connectionsMax), clients, secure.Credentials)
+	calls, err := s.listenCalls(clients, server, secure.Credentials)
 	if err != nil {
 		return s.listenError(err)
 	}
-	defer health.stop(ctx)
+	defer calls.stop(ctx)
 	if err := server.Start(); err != nil {
 		return s.listenError(err)
 	}
@@ -128,10 +128,10 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	who.countSeries(ctx, b.Source)
 	who.running.Go(func() { queries.page.Watch(ctx) })
 	ready.Set(true)
-	health.serve(logger)
-	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health, watch)
+	calls.serve(logger)
+	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), calls, watch)
 	<-ctx.Done()
-	process.ExitAfter(s.drain(ctx, ready, server, health, logger)+time.Duration(max(1, b.Folders))*process.ClosingMax, logger)
+	process.ExitAfter(s.drain(ctx, ready, server, calls, logger)+time.Duration(max(1, b.Folders))*process.ClosingMax, logger)
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (s *Settings) ServeAPI(ctx context.Context, b *Backend, address string, log
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := listenGRPC(address, int(s.connectionsMax), service, nil)
+	g, err := listenAPI(address, int(s.connectionsMax), service, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,8 +150,8 @@ func (s *Settings) ServeAPI(ctx context.Context, b *Backend, address string, log
 	return g.address(), func() { g.stop(ctx) }, nil
 }
 
-// Endpoints lists what the HTTP and the gRPC port of a server answer when every flag is on that
-// adds some: patterns of HTTP, and full names of methods of gRPC.
+// Endpoints lists what the HTTP and the gRPC ports of a server answer when every flag is on that
+// adds some: patterns of HTTP, and "PORT CALL METHOD" of gRPC, with full names of methods.
 func (s *Settings) Endpoints(b *Backend, logger *slog.Logger) (http, grpc []string, err error) {
 	registry := process.NewRegistry()
 	queries := s.newQueries(b, logger, registry)
@@ -169,25 +169,22 @@ func (s *Settings) Endpoints(b *Backend, logger *slog.Logger) (http, grpc []stri
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := listenGRPC("127.0.0.1:0", 1, clients, nil)
+	all := *s
+	all.GRPCAddr, all.OTLPAddr = "127.0.0.1:0", "127.0.0.1:0"
+	calls, err := all.listenCalls(clients, front, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer g.stop(context.Background())
-	for service, info := range g.server.GetServiceInfo() {
-		for _, method := range info.Methods {
-			grpc = append(grpc, "/"+service+"/"+method.Name)
-		}
-	}
-	return front.Endpoints(), grpc, nil
+	defer calls.stop(context.Background())
+	return front.Endpoints(), append(calls.api.endpoints("grpc"), calls.otlp.endpoints("otlp")...), nil
 }
 
 // drain ends what runs, within --shutdown-timeout, and returns how much longer
 // closing may take: it has as much again, unless there is what does not look at its context,
 // which nobody waits for.
-func (s *Settings) drain(ctx context.Context, ready *process.Readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) time.Duration {
+func (s *Settings) drain(ctx context.Context, ready *process.Readiness, server *ingest.Server, calls grpcPorts, logger *slog.Logger) time.Duration {
 	ready.Set(false)
-	health.refuse()
+	calls.refuse()
 	if s.ShutdownDelay > 0 {
 		logger.Info("not ready any more; stopping soon", "delay", s.ShutdownDelay.String())
 		time.Sleep(time.Duration(s.ShutdownDelay))
@@ -199,16 +196,16 @@ func (s *Settings) drain(ctx context.Context, ready *process.Readiness, server *
 	if err != nil {
 		logger.Warn("not every request ended in time", "error", err)
 	}
-	if ended := health.stop(drain); !ended || errors.Is(err, ingest.ErrAbandoned) {
+	if ended := calls.stop(drain); !ended || errors.Is(err, ingest.ErrAbandoned) {
 		return 0
 	}
 	return time.Duration(s.ShutdownTimeout)
 }
 
-func (s *Settings) printBanner(stdout io.Writer, g banner, at ingest.Addresses, health *grpcServer, watch *metricsPort) {
+func (s *Settings) printBanner(stdout io.Writer, g banner, at ingest.Addresses, calls grpcPorts, watch *metricsPort) {
 	g.version, g.udpFormat = process.Version, s.udpFormat.Value
-	g.http, g.put, g.line, g.graphite, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.Graphite, at.UDP, health.address()
-	g.metrics = watch.address()
+	g.http, g.put, g.line, g.graphite, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.Graphite, at.UDP, calls.api.address()
+	g.otlp, g.metrics = calls.otlp.address(), watch.address()
 	g.write(stdout)
 }
 

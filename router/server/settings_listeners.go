@@ -11,10 +11,10 @@ import (
 
 // Listeners are the addresses where clients are served.
 type Listeners struct {
-	HTTPAddr, PutAddr, LineAddr, GraphiteAddr, UDPAddr, GRPCAddr settings.Address
-	MetricsAddr                                                  settings.Address // of metrics and health alone
-	udpFormat                                                    settings.Choice
-	graphiteTemplates                                            string // path of a file
+	HTTPAddr, PutAddr, LineAddr, GraphiteAddr, UDPAddr, GRPCAddr, OTLPAddr settings.Address
+	MetricsAddr                                                            settings.Address // of metrics and health alone
+	udpFormat                                                              settings.Choice
+	graphiteTemplates                                                      string // path of a file
 }
 
 // Define defines the flags, below HeadingListeners.
@@ -29,8 +29,9 @@ func (s *Listeners) Define(f *pflag.FlagSet) {
 	s.udpFormat = settings.Choice{Value: "put", Words: []string{"put", "line"}}
 	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
 	f.Var(&s.GRPCAddr, "grpc-addr", "gRPC: the API of the client libraries and commands, health")
+	f.Var(&s.OTLPAddr, "otlp-grpc-addr", "gRPC: OpenTelemetry metrics, usually at :4317 (default off)")
 	f.Var(&s.MetricsAddr, flagMetrics, "HTTP: metrics and health alone, by the sign-in and TLS of --http-addr (default off)")
-	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "graphite-addr", "graphite-templates", "udp-addr", "udp-format", "grpc-addr", flagMetrics)
+	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "graphite-addr", "graphite-templates", "udp-addr", "udp-format", "grpc-addr", "otlp-grpc-addr", flagMetrics)
 }
 
 // listenerFlag is a flag that names an address.
@@ -43,7 +44,7 @@ type listenerFlag struct {
 func (s *Listeners) ofClients() []listenerFlag {
 	return []listenerFlag{
 		{"http-addr", "tcp", s.HTTPAddr}, {"put-addr", "tcp", s.PutAddr}, {"line-addr", "tcp", s.LineAddr},
-		{"graphite-addr", "tcp", s.GraphiteAddr}, {"udp-addr", "udp", s.UDPAddr}, {"grpc-addr", "tcp", s.GRPCAddr},
+		{"graphite-addr", "tcp", s.GraphiteAddr}, {"udp-addr", "udp", s.UDPAddr}, {"grpc-addr", "tcp", s.GRPCAddr}, {"otlp-grpc-addr", "tcp", s.OTLPAddr},
 	}
 }
 
