@@ -102,6 +102,9 @@ func Selector(c *v1alpha1.TickMeshCluster, component string) map[string]string {
 	return map[string]string{LabelName: appName, LabelInstance: c.Name, LabelComponent: component}
 }
 
+// OperatorSelector returns the labels that select the operator's own pods, in whichever namespace it runs.
+func OperatorSelector() map[string]string { return map[string]string{LabelName: operatorName} }
+
 // Labels returns the labels of a component's objects. The claims of a StatefulSet have
 // them, too, so they never change.
 func Labels(c *v1alpha1.TickMeshCluster, component string) map[string]string {

@@ -70,6 +70,6 @@ func anyPod() []networkingv1.NetworkPolicyPeer {
 func operatorPod(f Facts) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: f.OperatorNamespace}},
-		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{LabelName: operatorName}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: OperatorSelector()},
 	}
 }

@@ -102,13 +102,19 @@ func (k *Kubernetes) cluster(ctx context.Context, names []string) (*v1alpha1.Tic
 	return &list.Items[0], nil
 }
 
-// with finds Kubernetes and the cluster that the arguments name, and its routers.
-func (c *command) with(ctx context.Context, names []string, do func(*Kubernetes, *v1alpha1.TickMeshCluster, Mesh) error) error {
+// find returns Kubernetes and the cluster that the arguments name.
+func (c *command) find(ctx context.Context, names []string) (*Kubernetes, *v1alpha1.TickMeshCluster, error) {
 	k, err := c.connect(c.access)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	cluster, err := k.cluster(ctx, names)
+	return k, cluster, err
+}
+
+// with finds Kubernetes and the cluster that the arguments name, and its routers.
+func (c *command) with(ctx context.Context, names []string, do func(*Kubernetes, *v1alpha1.TickMeshCluster, Mesh) error) error {
+	k, cluster, err := c.find(ctx, names)
 	if err != nil {
 		return err
 	}

@@ -32,15 +32,11 @@ func (c *command) newLogs() *cobra.Command {
 		Use: "logs [CLUSTER]", Short: "Show the last lines of the logs of a cluster's pods", Args: cobra.MaximumNArgs(1),
 		Example: "  kubectl tickmesh logs demo --component node --tail 20",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			k, err := c.connect(c.access)
+			k, cluster, err := c.find(cmd.Context(), names)
 			if err != nil {
 				return err
 			}
-			cluster, err := k.cluster(cmd.Context(), names)
-			if err != nil {
-				return err
-			}
-			pods, err := k.pods(cmd.Context(), cluster)
+			pods, err := k.pods(cmd.Context(), podsOf(cluster)...)
 			if err != nil {
 				return err
 			}
@@ -58,11 +54,16 @@ func (c *command) newLogs() *cobra.Command {
 	return cmd
 }
 
-// pods returns the pods of a cluster, by name.
-func (k *Kubernetes) pods(ctx context.Context, c *v1alpha1.TickMeshCluster) ([]corev1.Pod, error) {
+// podsOf selects the pods of a cluster.
+func podsOf(c *v1alpha1.TickMeshCluster) []client.ListOption {
+	return []client.ListOption{client.InNamespace(c.Namespace), client.MatchingLabels{build.LabelCluster: c.Name}}
+}
+
+// pods returns the pods that are selected, by name.
+func (k *Kubernetes) pods(ctx context.Context, selected ...client.ListOption) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	if err := k.API.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels{build.LabelCluster: c.Name}); err != nil {
-		return nil, fmt.Errorf("list the pods of %s: %w", c.Name, err)
+	if err := k.API.List(ctx, &list, selected...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items, nil

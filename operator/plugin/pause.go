@@ -31,11 +31,7 @@ func (c *command) newResume() *cobra.Command {
 
 // setPaused writes spec.paused of the cluster that the arguments name, and nothing else.
 func (c *command) setPaused(ctx context.Context, names []string, paused bool) error {
-	k, err := c.connect(c.access)
-	if err != nil {
-		return err
-	}
-	cluster, err := k.cluster(ctx, names)
+	k, cluster, err := c.find(ctx, names)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 
 const (
 	reportLogLines = 5000
-	reportLogBytes = 8 << 20 // of one container
+	reportLogBytes = 8 << 20 // of one container: the newest
 )
 
 func (c *command) newReport() *cobra.Command {
@@ -34,15 +34,11 @@ func (c *command) newReport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "report [CLUSTER]", Short: "Write what a bug report needs to know of a cluster to a file", Args: cobra.MaximumNArgs(1),
 		Long: `Writes a .tar.gz with what Kubernetes has of a cluster (resources, pods, volume claims, machines, events), what its
-routers tell, and the last lines of its pods' logs. Secrets are not in it. Look at what is in it before you
-show it to others: names of databases, machines and addresses are.`,
+routers tell, and the last lines of its pods' logs and of the operator's. Secrets are not in it. Look at what is in
+it before you show it to others: names of databases, machines and addresses are.`,
 		Example: "  kubectl tickmesh report demo --file demo.tar.gz",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			k, err := c.connect(c.access)
-			if err != nil {
-				return err
-			}
-			cluster, err := k.cluster(cmd.Context(), names)
+			k, cluster, err := c.find(cmd.Context(), names)
 			if err != nil {
 				return err
 			}
@@ -54,7 +50,7 @@ show it to others: names of databases, machines and addresses are.`,
 				return err
 			}
 			if err := errors.Join(k.writeReport(cmd.Context(), out, cluster), out.Close()); err != nil {
-				return err
+				return errors.Join(err, os.Remove(file)) // half a report is no report, and in the way of the next
 			}
 			_, err = fmt.Fprintf(c.out, "%s is written: look at what is in it before you show it to others\n", file)
 			return err
@@ -149,29 +145,27 @@ func (k *Kubernetes) addStatus(ctx context.Context, b *bundle, c *v1alpha1.TickM
 	return b.add("status.yaml", text)
 }
 
-// addLogs adds the last lines of all containers, and of those that ran before them.
+// addLogs adds the last lines of all containers, and of those that ran before them: the cluster's, and the
+// operator's wherever it runs.
 func (k *Kubernetes) addLogs(ctx context.Context, b *bundle, c *v1alpha1.TickMeshCluster) error {
-	pods, err := k.pods(ctx, c)
-	if err != nil {
-		b.lacks("logs", err)
-		return nil
-	}
-	for i := range pods {
-		for _, name := range startedContainers(&pods[i]) {
-			for _, previous := range []bool{false, true} {
-				file := fmt.Sprintf("logs/%s/%s.log", pods[i].Name, name)
-				if previous {
-					if !restarted(&pods[i], name) {
-						continue
-					}
-					file = fmt.Sprintf("logs/%s/%s.previous.log", pods[i].Name, name)
+	for folder, selected := range map[string][]client.ListOption{
+		"logs":          podsOf(c),
+		"logs/operator": {client.MatchingLabels(build.OperatorSelector())},
+	} {
+		pods, err := k.pods(ctx, selected...)
+		if err != nil {
+			b.lacks(folder, err)
+		}
+		for i := range pods {
+			for _, name := range startedContainers(&pods[i]) {
+				file := fmt.Sprintf("%s/%s/%s", folder, pods[i].Name, name)
+				if err := k.addLog(ctx, b, file+".log", &pods[i], name, false); err != nil {
+					return err
 				}
-				text, err := k.log(ctx, &pods[i], name, previous)
-				if err != nil {
-					b.lacks(file, err)
+				if !restarted(&pods[i], name) {
 					continue
 				}
-				if err := b.add(file, text); err != nil {
+				if err := k.addLog(ctx, b, file+".previous.log", &pods[i], name, true); err != nil {
 					return err
 				}
 			}
@@ -180,14 +174,41 @@ func (k *Kubernetes) addLogs(ctx context.Context, b *bundle, c *v1alpha1.TickMes
 	return nil
 }
 
+// addLog adds the last lines of a container.
+func (k *Kubernetes) addLog(ctx context.Context, b *bundle, file string, pod *corev1.Pod, container string, previous bool) error {
+	text, err := k.log(ctx, pod, container, previous)
+	if err != nil {
+		b.lacks(file, err)
+		return nil
+	}
+	return b.add(file, text)
+}
+
 func (k *Kubernetes) log(ctx context.Context, pod *corev1.Pod, container string, previous bool) ([]byte, error) {
 	log, err := k.Logs(ctx, pod, container, reportLogLines, previous)
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(log, reportLogBytes))
-	return text, errors.Join(err, log.Close())
+	newest := &tail{max: reportLogBytes}
+	_, err = io.Copy(newest, log)
+	return newest.bytes(), errors.Join(err, log.Close())
 }
+
+// tail is a writer that keeps the last bytes of what is written, max of them.
+type tail struct {
+	max  int
+	kept []byte // at most 2 * max, and one write
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if len(t.kept) > 2*t.max {
+		t.kept = t.kept[:copy(t.kept, t.bytes())]
+	}
+	return len(p), nil
+}
+
+func (t *tail) bytes() []byte { return t.kept[max(0, len(t.kept)-t.max):] }
 
 // restarted reports whether a container ran before.
 func restarted(pod *corev1.Pod, container string) bool {

@@ -37,6 +37,10 @@ func newPodWorld(t *testing.T) *world {
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-ca", Namespace: "db", Labels: map[string]string{build.LabelCluster: "demo"}}, Data: map[string][]byte{"tls.key": []byte("most-private")}},
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: "db"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}},
 	}
+	objects = append(objects, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "release-operator", Namespace: "elsewhere", Labels: build.OperatorSelector()},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator"}}},
+	})
 	for _, component := range []string{build.ComponentNode, build.ComponentRouter} {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "demo-" + component + "-0", Namespace: "db", Labels: build.Labels(cluster, component)},
@@ -68,7 +72,7 @@ func TestReport(t *testing.T) {
 		for name, says := range map[string]string{
 			"clusters.yaml": "name: demo", "pods.yaml": "demo-node-0", "machines.yaml": "items", "events.yaml": "items",
 			"logs/demo-node-0/tickmesh.log": "demo-node-0 tickmesh says 5000, false", "logs/demo-node-0/tickmesh.previous.log": "true",
-			"logs/demo-router-0/tickmesh.log": "demo-router-0",
+			"logs/demo-router-0/tickmesh.log": "demo-router-0", "logs/operator/release-operator/operator.log": "release-operator",
 		} {
 			if !strings.Contains(files[name], says) {
 				t.Errorf("%s: %q", name, files[name])
@@ -110,6 +114,20 @@ func unpack(t *testing.T, file string) map[string]string {
 			t.Fatal(err)
 		}
 		files[header.Name] = string(content)
+	}
+}
+
+// Of a log that is too long, a report has the newest bytes.
+func TestReportOfLongLog(t *testing.T) {
+	w := newPodWorld(t)
+	lines := strings.Repeat("an old line\n", 1<<20)
+	w.logs = func(context.Context, *corev1.Pod, string, int64, bool) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(lines + "the newest line\n")), nil
+	}
+	file := filepath.Join(t.TempDir(), "report.tar.gz")
+	w.wants("report demo --file "+file, "is written")
+	if log := unpack(t, file)["logs/demo-node-0/tickmesh.log"]; len(log) != reportLogBytes || !strings.HasSuffix(log, "an old line\nthe newest line\n") {
+		t.Errorf("%d bytes, the last of them %q", len(log), log[max(0, len(log)-30):])
 	}
 }
 

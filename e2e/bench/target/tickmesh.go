@@ -87,6 +87,11 @@ func (t TickMesh) QueryPath(q Query) string {
 		to = q.ToS // but a window over all of the range ends before it
 	case Raw, Minutes:
 	}
+	return fmt.Sprintf("/api/query?start=%d&end=%d&arrays=true&m=%s", q.FromS, to, openTSDBSelector(q, function))
+}
+
+// openTSDBSelector returns the parameter m that asks for the series of a query. Fields of line protocol are a tag.
+func openTSDBSelector(q Query, function string) string {
 	var tags []string
 	if q.Device != All {
 		tags = append(tags, "device="+workload.DeviceName(q.Device))
@@ -102,7 +107,7 @@ func (t TickMesh) QueryPath(q Query) string {
 	if len(tags) > 0 {
 		m += "{" + strings.Join(tags, ",") + "}"
 	}
-	return fmt.Sprintf("/api/query?start=%d&end=%d&arrays=true&m=%s", q.FromS, to, url.QueryEscape(m))
+	return url.QueryEscape(m)
 }
 
 // Parse implements Target.

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
-	"github.com/tickmesh/tickmesh/e2e/workload"
 )
 
 // TickTock is the server that is built from TickTock's sources, asked through OpenTSDB's
@@ -80,29 +77,14 @@ func (TickTock) Publish(context.Context, *Server) error { return nil }
 // WritePath implements Target: times are seconds by the server's configuration.
 func (TickTock) WritePath() string { return "/api/write" }
 
-// QueryPath implements Target. Fields of line protocol are a tag, as with TickMesh.
+// QueryPath implements Target.
 func (TickTock) QueryPath(q Query) string {
 	function := map[Kind]string{Point: "none", Raw: "none", Mean: "none", Minutes: "avg:1m-avg", Count: "sum:1h-count"}[q.Kind]
 	to := q.ToS - 1
 	if q.Kind == Point {
 		to = q.FromS
 	}
-	var tags []string
-	if q.Device != All {
-		tags = append(tags, "device="+workload.DeviceName(q.Device))
-	}
-	if q.Sensor != All {
-		name := "_field="
-		if q.Form == workload.Put {
-			name = "sensor="
-		}
-		tags = append(tags, name+workload.SensorName(q.Sensor))
-	}
-	m := function + ":" + workload.Metric
-	if len(tags) > 0 {
-		m += "{" + strings.Join(tags, ",") + "}"
-	}
-	return fmt.Sprintf("/api/query?start=%d&end=%d&m=%s", q.FromS, to, url.QueryEscape(m))
+	return fmt.Sprintf("/api/query?start=%d&end=%d&m=%s", q.FromS, to, openTSDBSelector(q, function))
 }
 
 // Parse implements Target.

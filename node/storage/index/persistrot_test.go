@@ -319,23 +319,7 @@ func TestPersistedUnreadable(t *testing.T) {
 	t.Parallel()
 	m := rotModelOnce()
 	for _, kind := range []string{offsetsFileName, idsFileName, tablePrefix, partPrefix} {
-		dir := filepath.Join(t.TempDir(), "index")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		names, err := m.fs.List("index")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			if err := os.WriteFile(filepath.Join(dir, name), readAll(t, m.fs, path.Join("index", name)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		x, err := Open(Options{FS: vfs.OS(), Dir: dir, State: m.state, persist: persistAll})
-		if err != nil {
-			t.Fatal(err)
-		}
+		x, _, dir := openOnDisk(t)
 		for _, name := range append(m.state.Persisted.names(), offsetsFileName, idsFileName) {
 			if strings.HasPrefix(name, kind) {
 				if err := os.Truncate(filepath.Join(dir, name), 0); err != nil {
@@ -354,9 +338,6 @@ func TestPersistedUnreadable(t *testing.T) {
 		}
 		if s := x.Stats(); s.Rebuilt == 0 {
 			t.Errorf("%s: nothing is told of it", kind)
-		}
-		if err := x.Close(); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
