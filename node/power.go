@@ -82,25 +82,14 @@ func (r *runRecord) lostPower(boot string) bool {
 	return !r.clean && r.mode != SyncAlways && r.boot != "" && boot != "" && r.boot != boot
 }
 
-const runBytesMax = 2 << 10
-
 // readRun returns the record of the last run; a zero one if there is none.
 func readRun(fsys vfs.FS, dir string) (r runRecord, err error) {
 	name := path.Join(dir, runName)
-	f, err := fsys.Open(name)
+	b, err := vfs.ReadFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return runRecord{clean: true}, nil
 	}
-	if err != nil {
-		return runRecord{}, fmt.Errorf("open the record of the last run: %w", err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return runRecord{}, fmt.Errorf("read the record of the last run: %w", err)
-	}
-	b := make([]byte, min(size, runBytesMax))
-	if _, err := f.ReadAt(b, 0); err != nil {
+	if err != nil && !errors.Is(err, vfs.ErrTooLarge) { // which is no record
 		return runRecord{}, fmt.Errorf("read the record of the last run: %w", err)
 	}
 	return parseRunRecord(b)
@@ -109,14 +98,7 @@ func readRun(fsys vfs.FS, dir string) (r runRecord, err error) {
 // writeRun replaces the record in one step, durably.
 func writeRun(fsys vfs.FS, dir string, r *runRecord) error {
 	name := path.Join(dir, runName)
-	f, err := fsys.Create(name + ".new")
-	if err == nil {
-		_, err = f.WriteAt(r.encode(), 0)
-		if err == nil {
-			err = f.Sync()
-		}
-		err = errors.Join(err, f.Close())
-	}
+	err := vfs.WriteFile(fsys, name+".new", r.encode())
 	if err == nil {
 		err = fsys.Rename(name+".new", name)
 	}

@@ -127,7 +127,7 @@ func OpenFiles(fsys vfs.FS, dir, name string) (*Files, error) {
 func (f *Files) Read(shards int) (tables []Table, damage, err error) {
 	var b []byte
 	if f.name != "" {
-		b, err = readFile(f.fs, path.Join(f.dir, f.name))
+		b, err = vfs.ReadFile(f.fs, path.Join(f.dir, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
 			damage, err = err, nil
 		}
@@ -163,7 +163,7 @@ func (f *Files) Stage(forms []Form) (Staged, error) {
 	}
 	f.last++
 	staged.Name = fileName(f.last)
-	if err := writeFile(f.fs, path.Join(f.dir, staged.Name), b); err != nil {
+	if err := vfs.WriteFile(f.fs, path.Join(f.dir, staged.Name), b); err != nil {
 		return staged, fmt.Errorf("write the batch ids: %w", err)
 	}
 	// Before the manifest: a name in it must lead somewhere after a power cut.
@@ -199,34 +199,4 @@ func (f *Files) removeOthers() error {
 		return fmt.Errorf("remove old batch ids: %w", err)
 	}
 	return nil
-}
-
-func readFile(fsys vfs.FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil && size > 0 {
-		return nil, err
-	}
-	return b, nil
-}
-
-// writeFile makes a file durable, but not its name.
-func writeFile(fsys vfs.FS, name string, b []byte) error {
-	f, err := fsys.Create(name)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(b, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }

@@ -81,7 +81,7 @@ func (l *activityLoader) load(name string) error {
 		return nil
 	}
 	file := path.Join(l.dir, name)
-	b, err := readFile(l.fs, file)
+	b, err := vfs.ReadFile(l.fs, file)
 	if err != nil {
 		b = nil // which is no file of activity
 	}
@@ -167,24 +167,6 @@ func (l *activityLoader) allSeries() (chunks []placedChunk) {
 		chunks = appendPlaced(chunks, number, all, chunkFull, count, l.full)
 	}
 	return chunks
-}
-
-func readFile(fsys vfs.FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil || size == 0 {
-		return nil, err
-	}
-	if size > 1<<30 {
-		return nil, fmt.Errorf("%w: %d bytes", errActivityFile, size)
-	}
-	b := make([]byte, size)
-	_, err = f.ReadAt(b, 0)
-	return b, err
 }
 
 // save writes the months and days that changed and removes the files of those dropped. One
@@ -287,15 +269,7 @@ func (a *activity) remove(name string) error {
 // write replaces a file as a whole.
 func (a *activity) write(name string, b []byte) error {
 	file, fresh := path.Join(a.dir, name), path.Join(a.dir, activityNew+name)
-	f, err := a.fs.Create(fresh)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(b, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := vfs.WriteFile(a.fs, fresh, b); err != nil {
 		return err
 	}
 	if err := a.failpoints.Hit(PointActivityFile); err != nil {

@@ -538,7 +538,7 @@ func FuzzPersisted(f *testing.F) {
 
 func readAll(t testing.TB, fs vfs.FS, name string) []byte {
 	t.Helper()
-	b, err := readFile(fs, name)
+	b, err := vfs.ReadFile(fs, name)
 	if err != nil {
 		t.Fatal(err)
 	}

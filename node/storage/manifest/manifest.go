@@ -176,17 +176,8 @@ func decode(b []byte) (*Manifest, error) {
 // Read returns fs.ErrNotExist for a new data folder.
 func Read(fsys vfs.FS, dir string) (*Manifest, error) {
 	name := path.Join(dir, Name)
-	f, err := fsys.Open(name)
+	b, err := vfs.ReadFile(fsys, name)
 	if err != nil {
-		return nil, fmt.Errorf("open the manifest: %w", err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, fmt.Errorf("read the manifest: %w", err)
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	m, err := decode(b)
@@ -208,18 +199,7 @@ func Write(fsys vfs.FS, dir string, m *Manifest) error {
 		return err
 	}
 	temporary, name := path.Join(dir, temporaryName), path.Join(dir, Name)
-	f, err := fsys.Create(temporary)
-	if err != nil {
-		return fmt.Errorf("write the manifest: %w", err)
-	}
-	_, err = f.WriteAt(b, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err := vfs.WriteFile(fsys, temporary, b); err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
 	}
 	err = fsys.Rename(temporary, name)

@@ -17,17 +17,8 @@ func memFS2(t *rapid.T) (*vfs.MemFS, string) {
 
 func readFile(t testing.TB, fs vfs.FS, name string) []byte {
 	t.Helper()
-	f, err := fs.Open(name)
+	b, err := vfs.ReadFile(fs, name)
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -35,12 +26,7 @@ func readFile(t testing.TB, fs vfs.FS, name string) []byte {
 
 func writeFile(t testing.TB, fs vfs.FS, name string, b []byte) {
 	t.Helper()
-	f, err := fs.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt(b, 0); err != nil {
+	if err := vfs.WriteFile(fs, name, b); err != nil {
 		t.Fatal(err)
 	}
 }
