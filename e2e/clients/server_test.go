@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/e2e/harness/harnesstest"
 )
 
 // waitMax bounds every wait.
@@ -29,16 +30,11 @@ func newServer(t *testing.T) *server {
 	if testing.Short() {
 		t.Skip("-short: this test builds the server and a client, and runs both for some seconds")
 	}
-	dir := t.TempDir()
-	binary, err := harness.Build(t.Context(), dir, "-tags=invariants")
-	if err != nil {
-		t.Fatal(err)
-	}
 	addresses, err := harness.NewStandaloneAddresses()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, addresses: addresses, options: harness.StandaloneOptions{Binary: binary, DataDir: filepath.Join(dir, "data")}}
+	s := &server{t: t, addresses: addresses, options: harness.StandaloneOptions{Binary: harnesstest.Build(t), DataDir: filepath.Join(t.TempDir(), "data")}}
 	s.start()
 	t.Cleanup(func() {
 		if s.running != nil {

@@ -2,14 +2,13 @@ package influxdiff
 
 import (
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/e2e/harness/harnesstest"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
 )
 
@@ -36,29 +35,11 @@ func startMemory(t *testing.T, points []point, _ []byte) string {
 	return s.URL
 }
 
-// startCluster builds and starts a cluster of three nodes with two copies of each shard, and
+// startCluster starts a cluster of three nodes with two copies of each shard, and
 // writes the points to its router.
 func startCluster(t *testing.T, _ []point, lines []byte) string {
 	t.Helper()
-	dir := t.TempDir()
-	binary, err := harness.Build(t.Context(), dir, "-tags=invariants")
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := harness.BuildEtcd(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := harness.StartCluster(t.Context(), harness.ClusterOptions{
-		Binary: binary, EtcdBinary: etcd, Dir: filepath.Join(dir, "cluster"), Nodes: 3, Routers: 1, Shards: 8, Replication: 2,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	if err := cluster.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	cluster := harnesstest.Cluster(t, harness.ClusterOptions{Nodes: 3, Routers: 1, Shards: 8, Replication: 2})
 	base := "http://" + cluster.Servers(harness.RoleRouter)[0].HTTPAddr()
 	if status, body := ask(t, base, "CREATE DATABASE d", nil); status != 200 {
 		t.Fatalf("%d %s", status, body)
@@ -67,29 +48,11 @@ func startCluster(t *testing.T, _ []point, lines []byte) string {
 	return base
 }
 
-// startServer builds and starts a server, and writes the points to it as InfluxDB's
+// startServer starts a server, and writes the points to it as InfluxDB's
 // clients do.
 func startServer(t *testing.T, _ []point, lines []byte) string {
 	t.Helper()
-	dir := t.TempDir()
-	binary, err := harness.Build(t.Context(), dir, "-tags=invariants")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, err := harness.NewStandaloneAddresses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := harness.StartStandalone(t.Context(), harness.StandaloneOptions{Binary: binary, DataDir: filepath.Join(dir, "data")}, addresses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Terminate(time.Minute); err != nil {
-			t.Errorf("the server did not end cleanly: %v\n%s", err, server.LogTail(4096))
-		}
-	})
-	base := "http://" + addresses.HTTP
+	base := "http://" + harnesstest.Standalone(t).HTTPAddr
 	if status, body := ask(t, base, "CREATE DATABASE d", nil); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}

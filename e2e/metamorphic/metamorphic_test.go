@@ -16,6 +16,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/e2e/harness/harnesstest"
 )
 
 var (
@@ -141,41 +142,16 @@ func TestOneServerAndAMovingClusterAnswerTheSame(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	programs, dir := t.TempDir(), t.TempDir()
-	binary, err := harness.Build(ctx, programs, "-tags=invariants")
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := harness.BuildEtcd(ctx, programs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, err := harness.NewStandaloneAddresses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone, err := harness.StartStandalone(ctx, harness.StandaloneOptions{Binary: binary, DataDir: dir + "/alone", Extra: []string{"--shards", "8"}}, addresses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer alone.Kill()
-	cluster, err := harness.StartCluster(ctx, harness.ClusterOptions{
-		Binary: binary, EtcdBinary: etcd, Dir: dir + "/cluster", Nodes: 3, Routers: 1, Shards: 8, Replication: 2,
-		NodeFlags: []string{"--checkpoint-bytes", "64KiB"},
+	alone := harnesstest.Standalone(t, "--shards", "8")
+	cluster := harnesstest.Cluster(t, harness.ClusterOptions{
+		Nodes: 3, Routers: 1, Shards: 8, Replication: 2, NodeFlags: []string{"--checkpoint-bytes", "64KiB"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cluster.Close()
-	if err := cluster.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
 	store, err := cluster.OpenStore()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	bases := [2]string{"http://" + addresses.HTTP, "http://" + cluster.Servers(harness.RoleRouter)[0].HTTPAddr()}
+	bases := [2]string{"http://" + alone.HTTPAddr, "http://" + cluster.Servers(harness.RoleRouter)[0].HTTPAddr()}
 	both := func(method, path, content string) {
 		t.Helper()
 		one, many := send(ctx, t, method, bases[0]+path, content), send(ctx, t, method, bases[1]+path, content)

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/snappy"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/e2e/harness/harnesstest"
 )
 
 // bound is far above what anything here takes; no result depends on it.
@@ -42,7 +43,7 @@ func TestPrometheus(t *testing.T) {
 	fromMs := time.Now().Add(-2*time.Hour).UnixMilli() / 60_000 * 60_000
 	rng := rand.New(rand.NewPCG(*seed, 2))
 	data := Data(rng, fromMs, fromMs+3600_000, true)
-	ours, theirs := startOurs(ctx, t), startPrometheus(ctx, t, "")
+	ours, theirs := harnesstest.Standalone(t).HTTPAddr, startPrometheus(ctx, t, "")
 	for _, w := range Writes(data, 300_000) {
 		body, err := w.Marshal()
 		if err != nil {
@@ -88,7 +89,7 @@ func TestPrometheusReads(t *testing.T) {
 	defer cancel()
 	rng := rand.New(rand.NewPCG(*seed, 3))
 	data := Data(rng, dataFromMs, dataToMs, true)
-	ours := startOurs(ctx, t)
+	ours := harnesstest.Standalone(t).HTTPAddr
 	for _, w := range Writes(data, 600_000) {
 		body, err := w.Marshal()
 		if err != nil {
@@ -115,29 +116,6 @@ func TestPrometheusReads(t *testing.T) {
 	if full < reads/2 {
 		t.Errorf("only %d of %d expressions had a result", full, reads)
 	}
-}
-
-func startOurs(ctx context.Context, t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	binary, err := harness.Build(ctx, dir, "-tags=invariants")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, err := harness.NewStandaloneAddresses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := harness.StartStandalone(ctx, harness.StandaloneOptions{Binary: binary, DataDir: filepath.Join(dir, "data")}, addresses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Terminate(bound); err != nil {
-			t.Errorf("the server did not end cleanly: %v\n%s", err, server.LogTail(4096))
-		}
-	})
-	return server.HTTPAddr
 }
 
 // startPrometheus starts one with a part of a configuration.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/e2e/harness/harnesstest"
 )
 
 // page is the dialect's README, whose examples run here.
@@ -29,7 +30,7 @@ func TestReadme(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*bound)
 	defer cancel()
-	address := startOurs(ctx, t)
+	address := harnesstest.Standalone(t).HTTPAddr
 	ran := 0
 	command, want := "", ""
 	check := func() {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/e2e/harness/harnesstest"
 )
 
 // samples are values by time in milliseconds.
@@ -28,25 +28,7 @@ func startServer(t *testing.T) *harness.Standalone {
 	if testing.Short() {
 		t.Skip("-short: this test builds the server and runs a collector for some seconds")
 	}
-	dir := t.TempDir()
-	binary, err := harness.Build(t.Context(), dir, "-tags=invariants")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, err := harness.NewStandaloneAddresses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := harness.StartStandalone(t.Context(), harness.StandaloneOptions{Binary: binary, DataDir: filepath.Join(dir, "data")}, addresses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Terminate(time.Minute); err != nil {
-			t.Errorf("the server did not end cleanly: %v\n%s", err, server.LogTail(4096))
-		}
-	})
-	return server
+	return harnesstest.Standalone(t)
 }
 
 // get fetches a URL; status 400 gives an empty body, because it is how an unknown

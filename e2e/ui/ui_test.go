@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/e2e/harness/harnesstest"
 )
 
 // waitMax bounds the whole of a browser's test; nothing depends on it.
@@ -156,23 +157,7 @@ func TestViews(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
 	p := prepare(ctx, t)
-	dir := t.TempDir()
-	binary, err := harness.Build(ctx, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, err := harness.NewStandaloneAddresses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := harness.StartStandalone(ctx, harness.StandaloneOptions{
-		Binary: binary, DataDir: filepath.Join(dir, "data"), WALSync: "interval",
-		Extra: []string{"--nodes", "3", "--replication", "2", "--udp-addr", "", "--query-slow", "1ms"},
-	}, addresses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Kill()
+	server := harnesstest.Standalone(t, "--wal-sync", "interval", "--nodes", "3", "--replication", "2", "--udp-addr", "", "--query-slow", "1ms")
 	address := "http://" + server.HTTPAddr
 	write(t, address)
 	p.run(ctx, t, "views.test.mjs", "PAGE="+address+"/", "PREFIXED="+prefixed(t, address))
@@ -183,25 +168,7 @@ func TestNodeKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
 	p := prepare(ctx, t)
-	dir := t.TempDir()
-	binary, err := harness.Build(ctx, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := harness.BuildEtcd(ctx, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := harness.StartCluster(ctx, harness.ClusterOptions{
-		Binary: binary, EtcdBinary: etcd, Dir: filepath.Join(dir, "cluster"), Nodes: 3, Routers: 1, Shards: 128, Replication: 2, WALSync: "interval",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cluster.Close()
-	if err := cluster.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	cluster := harnesstest.Cluster(t, harness.ClusterOptions{Nodes: 3, Routers: 1, Shards: 128, Replication: 2, WALSync: "interval"})
 	address := "http://" + cluster.Server("r1").Addr()
 	write(t, address)
 	// The browser's test asks here when it is time.
@@ -235,31 +202,16 @@ func TestSignIn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
 	p := prepare(ctx, t)
-	dir := t.TempDir()
-	binary, err := harness.Build(ctx, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const token = "a-token-of-root"
-	file := filepath.Join(dir, "auth.yaml")
+	file := filepath.Join(t.TempDir(), "auth.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, users, hash, sha256.Sum256([]byte(token))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addresses, err := harness.NewStandaloneAddresses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := harness.StartStandalone(ctx, harness.StandaloneOptions{
-		Binary: binary, DataDir: filepath.Join(dir, "data"), WALSync: "interval", Extra: []string{"--udp-addr", "", "--auth-file", file},
-	}, addresses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Kill()
+	server := harnesstest.Standalone(t, "--wal-sync", "interval", "--udp-addr", "", "--auth-file", file)
 	address := "http://" + server.HTTPAddr
 	p.run(ctx, t, "signin.test.mjs", "PAGE="+address+"/", "VOUCHED="+vouching(t, address, "ann", "secret"), "PAGE_TOKEN="+token)
 }
