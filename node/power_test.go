@@ -43,11 +43,7 @@ func loseAll(seed uint64) vfs.CrashOptions { return vfs.CrashOptions{Seed: seed}
 // its groups are known to go on, and is replaced by itself.
 func TestPowerCutOfOneBoard(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t)
-	c.boot = "first"
-	for _, name := range []string{"a", "b", "c"} {
-		c.open(name)
-	}
+	c := newBoards(t, "a", "b", "c")
 	c.create(roles2(), "a", "b", "c")
 	want, at := map[string]float64{}, int64(1_700_000_000_000)
 	c.writeSome(want, &at, 40)
@@ -55,13 +51,7 @@ func TestPowerCutOfOneBoard(t *testing.T) {
 	c.crash("b", loseAll(1))
 	c.writeSome(want, &at, 20)
 	c.boot = "second"
-	b := c.open("b")
-	if b.Incarnation() == old {
-		t.Fatal("the data folder is the incarnation that may have lost what it had acknowledged")
-	}
-	if groups, err := b.Groups(); err != nil || len(groups) > 0 {
-		t.Fatalf("%d groups, %v: it takes part under its old raft ids", len(groups), err)
-	}
+	b := c.openRenewed("b", old)
 	c.writeSome(want, &at, 20)
 	c.replace("b", old)
 	c.await("the end of the moves", c.settled)
@@ -102,25 +92,52 @@ func (c *testCluster) settled() bool {
 	return !slices.ContainsFunc(c.mu.m.Rows, func(row shardmap.Row) bool { return row.Intended != nil })
 }
 
+// newBoards returns a cluster with these nodes open, in their first boot.
+func newBoards(t *testing.T, names ...string) *testCluster {
+	t.Helper()
+	c := newTestCluster(t)
+	c.boot = "first"
+	for _, name := range names {
+		c.open(name)
+	}
+	return c
+}
+
+// sync makes durable what the logs of nodes have.
+func (c *testCluster) sync(names ...string) {
+	c.t.Helper()
+	for _, name := range names {
+		if _, err := c.reach("", name).log.Sync(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// openRenewed opens a node that may have lost what it acknowledged: it is not the incarnation that it was,
+// and takes part in no group.
+func (c *testCluster) openRenewed(name, old string) *Node {
+	c.t.Helper()
+	n := c.open(name)
+	if n.Incarnation() == old {
+		c.t.Fatal("the data folder is the incarnation that may have lost what it had acknowledged")
+	}
+	if groups, err := n.Groups(); err != nil || len(groups) > 0 {
+		c.t.Fatalf("%d groups, %v: it takes part under its old raft ids", len(groups), err)
+	}
+	return n
+}
+
 // TestPowerCutOfAllBoards takes the unsynced logs of all away: no group goes on by
 // itself, nothing is dropped, however often they start, and groups go on from the best of
 // what the boards have, once all that may have data are there.
 func TestPowerCutOfAllBoards(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t)
-	c.boot = "first"
 	names := []string{"a", "b", "c"}
-	for _, name := range names {
-		c.open(name)
-	}
+	c := newBoards(t, names...)
 	c.create(roles2(), names...)
 	synced, at := map[string]float64{}, int64(1_700_000_000_000)
 	c.writeSome(synced, &at, 40)
-	for _, name := range names {
-		if _, err := c.reach("", name).log.Sync(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.sync(names...)
 	for i, name := range names {
 		c.crash(name, loseAll(uint64(i)))
 	}
@@ -214,20 +231,12 @@ func (c *testCluster) recover() {
 // one whose vote lives or of the relic; a second power cut follows at once.
 func TestPowerCutOfTwoBoards(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t)
-	c.boot = "first"
 	names := []string{"a", "b", "c"}
-	for _, name := range names {
-		c.open(name)
-	}
+	c := newBoards(t, names...)
 	c.create(roles2(), names...)
 	want, at := map[string]float64{}, int64(1_700_000_000_000)
 	c.writeSome(want, &at, 40)
-	for _, name := range names {
-		if _, err := c.reach("", name).log.Sync(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.sync(names...)
 	c.crash("a", loseAll(1))
 	c.crash("c", loseAll(2))
 	c.boot = "second"
@@ -249,11 +258,7 @@ func TestPowerCutOfTwoBoards(t *testing.T) {
 		}
 		return replicas == testShards
 	})
-	for _, name := range names {
-		if _, err := c.reach("", name).log.Sync(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.sync(names...)
 	for i, name := range names {
 		c.crash(name, loseAll(uint64(i)))
 	}
@@ -272,11 +277,7 @@ func TestPowerCutOfTwoBoards(t *testing.T) {
 // of what was answered.
 func TestRelicOutlivesAnOldMap(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t)
-	c.boot = "first"
-	for _, name := range []string{"a", "b", "c", "d"} {
-		c.open(name)
-	}
+	c := newBoards(t, "a", "b", "c", "d")
 	c.create(roles2(), "a", "b", "c")
 	want, at := map[string]float64{}, int64(1_700_000_000_000)
 	c.writeSome(want, &at, 20)
@@ -298,9 +299,7 @@ func TestRelicOutlivesAnOldMap(t *testing.T) {
 	c.close("b") // c and d go on
 	c.writeSome(want, &at, 20)
 	for _, name := range []string{"c", "d"} {
-		if _, err := c.reach("", name).log.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		c.sync(name)
 		c.crash(name, loseAll(1))
 	}
 	c.boot = "second"
@@ -320,20 +319,14 @@ func TestRelicOutlivesAnOldMap(t *testing.T) {
 func TestBeginEmptyWhereAWitnessIs(t *testing.T) {
 	t.Parallel()
 	for _, lostPower := range []bool{false, true} {
-		c := newTestCluster(t)
-		c.boot = "first"
-		for _, name := range []string{"a", "b", "c"} {
-			c.open(name)
-		}
+		c := newBoards(t, "a", "b", "c")
 		c.create(roles2(), "a", "b", "c")
 		gone, at := map[string]float64{}, int64(1_700_000_000_000)
 		c.writeSome(gone, &at, 20)
 		c.close("a")
 		c.close("b")
 		if lostPower {
-			if _, err := c.reach("", "c").log.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			c.sync("c")
 			c.crash("c", loseAll(1))
 			c.boot = "second"
 			c.open("c")
@@ -362,12 +355,8 @@ func TestBeginEmptyWhereAWitnessIs(t *testing.T) {
 // TestPowerCutBeforeTheFirstEntry lets groups go on of which no log has an entry.
 func TestPowerCutBeforeTheFirstEntry(t *testing.T) {
 	t.Parallel()
-	c := newTestCluster(t)
-	c.boot = "first"
 	names := []string{"a", "b", "c"}
-	for _, name := range names {
-		c.open(name)
-	}
+	c := newBoards(t, names...)
 	c.create(roles2(), names...)
 	for i, name := range names {
 		c.crash(name, loseAll(uint64(i)))
@@ -535,13 +524,7 @@ func TestFailedSyncIsRemembered(t *testing.T) {
 	}
 	c.crash("b", loseAll(1))
 	failing.Store(false)
-	b = c.open("b")
-	if b.Incarnation() == old {
-		t.Fatal("the data folder is the incarnation that may have lost what it had acknowledged")
-	}
-	if groups, err := b.Groups(); err != nil || len(groups) > 0 {
-		t.Fatalf("%d groups, %v: it takes part under its old raft ids", len(groups), err)
-	}
+	b = c.openRenewed("b", old)
 	c.writeSome(want, &at, 20)
 	c.replace("b", old)
 	c.await("the end of the moves", c.settled)
