@@ -4,10 +4,12 @@ import (
 	"slices"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // aggregate answers calls.
-func (s *selection) aggregate(out sink) error {
+func (s *selection) aggregate(out answer.Sink) error {
 	reads := s.planReads()
 	by := newGrouper(s.by, len(reads))
 	for i, r := range reads {
@@ -139,7 +141,7 @@ func (s *selection) groupedByAll(l *loader) bool {
 }
 
 // answerGroup computes the calls of a group and answers its rows.
-func (s *selection) answerGroup(g *group, held *holding, out sink) error {
+func (s *selection) answerGroup(g *group, held *holding, out answer.Sink) error {
 	points := make([][]point, len(s.calls))
 	found := false
 	for i, c := range s.calls {
@@ -157,7 +159,7 @@ func (s *selection) answerGroup(g *group, held *holding, out sink) error {
 	if !found {
 		return nil
 	}
-	if err := out.series(s.head(g)); err != nil {
+	if err := out.Series(s.head(g)); err != nil {
 		return err
 	}
 	symbols, values := s.newRow()
@@ -172,7 +174,7 @@ func (s *selection) answerGroup(g *group, held *holding, out sink) error {
 		for i, of := range s.fields {
 			values[i] = of(symbols)
 		}
-		if err := out.row(t, values); err != nil {
+		if err := out.Row(t, values); err != nil {
 			return err
 		}
 	}
@@ -189,7 +191,7 @@ func (s *selection) nextTime(points [][]point) (t int64, ok bool) {
 }
 
 // setSymbols takes the next point of a call if it is of a time.
-func (s *selection) setSymbols(symbols []value, c *call, points *[]point, t int64) {
+func (s *selection) setSymbols(symbols []answer.Value, c *call, points *[]point, t int64) {
 	if len(*points) == 0 || (*points)[0].time != t {
 		s.setDefault(symbols, c.place)
 		for _, a := range s.auxiliary {

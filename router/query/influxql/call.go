@@ -7,16 +7,17 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // call is a function of a selection, over a field or over another call.
 type call struct {
 	expr     *ql.Call
 	name     string
-	place    int  // among the symbols
-	kind     kind // of what it gives
-	selector bool // it is all there is and picks single points: they keep their time
-	span     span // of the points that it is computed from
+	place    int         // among the symbols
+	kind     answer.Kind // of what it gives
+	selector bool        // it is all there is and picks single points: they keep their time
+	span     span        // of the points that it is computed from
 	inner    *call
 	input    int // without inner: the column of its field
 	read     int // without inner: which of the reads it is computed from
@@ -45,14 +46,14 @@ func (c *call) base() *call {
 }
 
 // valueOf returns the value of a point.
-func (c *call) valueOf(p *point) value {
-	if c.kind == kindString || c.kind == kindBoolean {
+func (c *call) valueOf(p *point) answer.Value {
+	if c.kind == answer.KindString || c.kind == answer.KindBoolean {
 		if p.table == nil {
-			return value{}
+			return answer.Value{}
 		}
 		return p.table.columns[c.base().input].at(int(p.row))
 	}
-	return numberValue(p.number, c.kind)
+	return answer.Number(p.number, c.kind)
 }
 
 // newCall plans a call over the points of a span.
@@ -61,9 +62,9 @@ func (s *selection) newCall(expr *ql.Call, of span) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{expr: expr, name: expr.Name, kind: kindOf(t), span: of}
-	if c.kind == kindNull {
-		c.kind = kindFloat
+	c := &call{expr: expr, name: expr.Name, kind: answer.KindOf(t), span: of}
+	if c.kind == answer.KindNull {
+		c.kind = answer.KindFloat
 	}
 	if len(expr.Args) == 0 {
 		return nil, fmt.Errorf("invalid number of arguments for %s", expr.Name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // cardinality is a SHOW … CARDINALITY statement.
@@ -43,15 +44,15 @@ func cardinalityOf(statement ql.Statement) (*cardinality, bool) {
 	return c, true
 }
 
-func (x *execution) showCardinality(c *cardinality, out sink) error {
+func (x *execution) showCardinality(c *cardinality, out answer.Sink) error {
 	if ql.HasTimeExpr(c.where) {
 		return fmt.Errorf("SHOW %s EXACT CARDINALITY doesn't support time in WHERE clause", c.what)
 	}
 	if len(c.dimensions) > 0 {
 		return fmt.Errorf("not supported: GROUP BY in SHOW %s CARDINALITY", c.what)
 	}
-	count := func(h *head, n int64) error {
-		return list(out, h, [][]value{{integerValue(float64(n))}}, c.offset, c.limit)
+	count := func(h *answer.Head, n int64) error {
+		return list(out, h, [][]answer.Value{{answer.Integer(float64(n))}}, c.offset, c.limit)
 	}
 	if c.what == "MEASUREMENT" {
 		names, err := x.matchingMeasurements(x.on(c.database), c.sources, c.where)
@@ -59,12 +60,12 @@ func (x *execution) showCardinality(c *cardinality, out sink) error {
 			return err
 		}
 		if c.whole {
-			return count(&head{columns: []string{"cardinality estimation"}}, int64(len(names)))
+			return count(&answer.Head{Columns: []string{"cardinality estimation"}}, int64(len(names)))
 		}
 		if len(names) == 0 {
 			return nil
 		}
-		return count(&head{columns: []string{"count"}}, int64(len(names)))
+		return count(&answer.Head{Columns: []string{"count"}}, int64(len(names)))
 	}
 	var total int64
 	held := &holding{}
@@ -78,12 +79,12 @@ func (x *execution) showCardinality(c *cardinality, out sink) error {
 		if c.whole {
 			return nil
 		}
-		return count(&head{name: name, columns: []string{"count"}}, n)
+		return count(&answer.Head{Name: name, Columns: []string{"count"}}, n)
 	})
 	if err != nil || !c.whole {
 		return err
 	}
-	return count(&head{columns: []string{"cardinality estimation"}}, total)
+	return count(&answer.Head{Columns: []string{"cardinality estimation"}}, total)
 }
 
 // count returns the number of series, fields, tags or values of tags of a measurement.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // knownDatabases are the databases of a source: one is there once it has a series.
@@ -109,7 +110,7 @@ func (c *catalogue) isAll() bool { return len(c.condition.matchers) == 0 && c.de
 func (c *catalogue) walk(metric string, visit func(metric string, parts []series.Tag) error) error {
 	selector := scan.Selector{Database: c.database, Metric: metric, MetricAny: metric == "", Matchers: c.condition.matchers}
 	var parts []series.Tag
-	symbols := make([]value, len(c.names))
+	symbols := make([]answer.Value, len(c.names))
 	_, err := c.x.source.Series(c.x.ctx, &selector, 0, func(key series.Key) error {
 		var name []byte
 		var err error
@@ -119,12 +120,12 @@ func (c *catalogue) walk(metric string, visit func(metric string, parts []series
 		if c.decide != nil {
 			for i, symbol := range c.names {
 				if symbol == "_name" {
-					symbols[i] = stringValue(string(name))
+					symbols[i] = answer.String(string(name))
 				} else {
-					symbols[i] = stringValue(valueOfPart(parts, symbol))
+					symbols[i] = answer.String(valueOfPart(parts, symbol))
 				}
 			}
-			if !c.decide(symbols).isTrue() {
+			if !c.decide(symbols).IsTrue() {
 				return nil
 			}
 		}

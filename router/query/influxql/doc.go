@@ -10,7 +10,7 @@
 //	newSelection        what is to be read, computed and answered
 //	reader              scans: series become tables (fields joined by time), or windows
 //	selection.run       groups, one after the other: calls become points, points rows
-//	answer              rows become JSON or CSV, sent as they grow
+//	answer.Format       rows become JSON or CSV, sent as they grow
 //
 // # Fields
 //

@@ -6,10 +6,12 @@ import (
 	"regexp"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // evaluator computes an expression over the values of its symbols.
-type evaluator func(symbols []value) value
+type evaluator func(symbols []answer.Value) answer.Value
 
 // symbolOf maps a call or a variable to the place of its value.
 type symbolOf func(ql.Expr) (place int, ok bool)
@@ -17,26 +19,26 @@ type symbolOf func(ql.Expr) (place int, ok bool)
 // newEvaluator compiles an expression. Error: an operator or a literal that has no meaning here.
 func newEvaluator(expr ql.Expr, symbol symbolOf) (evaluator, error) {
 	if place, ok := symbol(expr); ok {
-		return func(symbols []value) value { return symbols[place] }, nil
+		return func(symbols []answer.Value) answer.Value { return symbols[place] }, nil
 	}
-	constant := func(v value) (evaluator, error) { return func([]value) value { return v }, nil }
+	constant := func(v answer.Value) (evaluator, error) { return func([]answer.Value) answer.Value { return v }, nil }
 	switch expr := expr.(type) {
 	case *ql.ParenExpr:
 		return newEvaluator(expr.Expr, symbol)
 	case *ql.NumberLiteral:
-		return constant(floatValue(expr.Val))
+		return constant(answer.Float(expr.Val))
 	case *ql.IntegerLiteral:
-		return constant(integerValue(float64(expr.Val)))
+		return constant(answer.Integer(float64(expr.Val)))
 	case *ql.UnsignedLiteral:
-		return constant(integerValue(float64(expr.Val)))
+		return constant(answer.Integer(float64(expr.Val)))
 	case *ql.StringLiteral:
-		return constant(stringValue(expr.Val))
+		return constant(answer.String(expr.Val))
 	case *ql.BooleanLiteral:
-		return constant(booleanValue(expr.Val))
+		return constant(answer.Boolean(expr.Val))
 	case *ql.DurationLiteral:
-		return constant(integerValue(float64(expr.Val)))
+		return constant(answer.Integer(float64(expr.Val)))
 	case *ql.NilLiteral, *ql.VarRef:
-		return constant(value{})
+		return constant(answer.Value{})
 	case *ql.Call:
 		return newMathEvaluator(expr, symbol)
 	case *ql.BinaryExpr:
@@ -64,68 +66,68 @@ func newBinaryEvaluator(expr *ql.BinaryExpr, symbol symbolOf) (evaluator, error)
 	op := expr.Op
 	switch op {
 	case ql.AND:
-		return func(s []value) value { return booleanValue(left(s).isTrue() && right(s).isTrue()) }, nil
+		return func(s []answer.Value) answer.Value { return answer.Boolean(left(s).IsTrue() && right(s).IsTrue()) }, nil
 	case ql.OR:
-		return func(s []value) value { return booleanValue(left(s).isTrue() || right(s).isTrue()) }, nil
+		return func(s []answer.Value) answer.Value { return answer.Boolean(left(s).IsTrue() || right(s).IsTrue()) }, nil
 	}
-	return func(s []value) value { return binary(op, left(s), right(s)) }, nil
+	return func(s []answer.Value) answer.Value { return binary(op, left(s), right(s)) }, nil
 }
 
 func regexEvaluator(left evaluator, pattern *regexp.Regexp, want bool) evaluator {
-	return func(s []value) value {
+	return func(s []answer.Value) answer.Value {
 		v := left(s)
-		if v.kind != kindString {
-			return value{}
+		if v.Kind != answer.KindString {
+			return answer.Value{}
 		}
-		return booleanValue(pattern.MatchString(v.text) == want)
+		return answer.Boolean(pattern.MatchString(v.Text) == want)
 	}
 }
 
 // binary applies an operator. As in InfluxDB, values that cannot be compared are not
 // equal and not unequal, arithmetic with null is null, and a number divided by zero is zero.
-func binary(op ql.Token, a, b value) value {
+func binary(op ql.Token, a, b answer.Value) answer.Value {
 	switch {
-	case a.isNumber() && b.isNumber():
-		if v, ok := compareNumbers(op, a.number, b.number); ok {
-			return booleanValue(v)
+	case a.IsNumber() && b.IsNumber():
+		if v, ok := compareNumbers(op, a.Number, b.Number); ok {
+			return answer.Boolean(v)
 		}
 		return arithmetic(op, a, b)
-	case a.kind == kindString && b.kind == kindString:
+	case a.Kind == answer.KindString && b.Kind == answer.KindString:
 		switch op {
 		case ql.EQ:
-			return booleanValue(a.text == b.text)
+			return answer.Boolean(a.Text == b.Text)
 		case ql.NEQ:
-			return booleanValue(a.text != b.text)
+			return answer.Boolean(a.Text != b.Text)
 		}
-	case a.kind == kindBoolean || b.kind == kindBoolean:
+	case a.Kind == answer.KindBoolean || b.Kind == answer.KindBoolean:
 		if v, ok := logic(op, a, b); ok {
 			return v
 		}
 	}
 	switch op {
 	case ql.EQ, ql.NEQ, ql.LT, ql.LTE, ql.GT, ql.GTE:
-		return booleanValue(false)
+		return answer.Boolean(false)
 	}
-	return value{}
+	return answer.Value{}
 }
 
 // logic compares and joins booleans; null counts as false.
-func logic(op ql.Token, a, b value) (value, bool) {
-	fits := (a.kind == kindBoolean || a.kind == kindNull) && (b.kind == kindBoolean || b.kind == kindNull)
-	x, y := a.isTrue(), b.isTrue()
+func logic(op ql.Token, a, b answer.Value) (answer.Value, bool) {
+	fits := (a.Kind == answer.KindBoolean || a.Kind == answer.KindNull) && (b.Kind == answer.KindBoolean || b.Kind == answer.KindNull)
+	x, y := a.IsTrue(), b.IsTrue()
 	switch op {
 	case ql.EQ:
-		return booleanValue(fits && x == y), true
+		return answer.Boolean(fits && x == y), true
 	case ql.NEQ:
-		return booleanValue(fits && x != y), true
+		return answer.Boolean(fits && x != y), true
 	case ql.BITWISE_AND:
-		return booleanValue(fits && x && y), true
+		return answer.Boolean(fits && x && y), true
 	case ql.BITWISE_OR:
-		return booleanValue(fits && (x || y)), true
+		return answer.Boolean(fits && (x || y)), true
 	case ql.BITWISE_XOR:
-		return booleanValue(fits && x != y), true
+		return answer.Boolean(fits && x != y), true
 	}
-	return value{}, false
+	return answer.Value{}, false
 }
 
 func compareNumbers(op ql.Token, a, b float64) (result, isComparison bool) {
@@ -146,41 +148,41 @@ func compareNumbers(op ql.Token, a, b float64) (result, isComparison bool) {
 	return false, false
 }
 
-func arithmetic(op ql.Token, a, b value) value {
-	whole := a.kind == kindInteger && b.kind == kindInteger
-	of := kindFloat
+func arithmetic(op ql.Token, a, b answer.Value) answer.Value {
+	whole := a.Kind == answer.KindInteger && b.Kind == answer.KindInteger
+	of := answer.KindFloat
 	if whole {
-		of = kindInteger
+		of = answer.KindInteger
 	}
-	x, y := a.number, b.number
+	x, y := a.Number, b.Number
 	switch op {
 	case ql.ADD:
-		return numberValue(x+y, of)
+		return answer.Number(x+y, of)
 	case ql.SUB:
-		return numberValue(x-y, of)
+		return answer.Number(x-y, of)
 	case ql.MUL:
-		return numberValue(x*y, of)
+		return answer.Number(x*y, of)
 	case ql.DIV:
 		if y == 0 {
-			return floatValue(0)
+			return answer.Float(0)
 		}
-		return floatValue(x / y)
+		return answer.Float(x / y)
 	case ql.MOD:
 		if whole && y == 0 {
-			return integerValue(0)
+			return answer.Integer(0)
 		}
-		return numberValue(math.Mod(x, y), of)
+		return answer.Number(math.Mod(x, y), of)
 	}
 	if !whole {
-		return value{}
+		return answer.Value{}
 	}
 	switch op {
 	case ql.BITWISE_AND:
-		return integerValue(float64(int64(x) & int64(y)))
+		return answer.Integer(float64(int64(x) & int64(y)))
 	case ql.BITWISE_OR:
-		return integerValue(float64(int64(x) | int64(y)))
+		return answer.Integer(float64(int64(x) | int64(y)))
 	case ql.BITWISE_XOR:
-		return integerValue(float64(int64(x) ^ int64(y)))
+		return answer.Integer(float64(int64(x) ^ int64(y)))
 	}
-	return value{}
+	return answer.Value{}
 }

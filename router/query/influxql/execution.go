@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // execution is one request while its statements run.
@@ -30,19 +31,21 @@ var errRowsEnough = errors.New("the answer has as many rows as it may have")
 
 // limitedSink counts rows and stops at the most that an answer may have.
 type limitedSink struct {
-	format
+	answer.Format
 	x *execution
 }
 
-func (s *limitedSink) series(h *head) error {
+// Series implements answer.Sink.
+func (s *limitedSink) Series(h *answer.Head) error {
 	if s.x.rowsLeft == 0 {
 		return errRowsEnough
 	}
-	s.format.series(h)
+	s.Format.Series(h)
 	return nil
 }
 
-func (s *limitedSink) row(timeNs int64, values []value) error {
+// Row implements answer.Sink.
+func (s *limitedSink) Row(timeNs int64, values []answer.Value) error {
 	if s.x.rowsLeft == 0 {
 		return errRowsEnough
 	}
@@ -53,15 +56,15 @@ func (s *limitedSink) row(timeNs int64, values []value) error {
 			return err
 		}
 	}
-	s.format.row(timeNs, values)
+	s.Format.Row(timeNs, values)
 	return nil
 }
 
 // execute runs one statement and writes its rows.
-func (x *execution) execute(statement ql.Statement, out format) (end ending) {
-	end.err = x.dispatch(statement, &limitedSink{format: out, x: x})
-	if errors.Is(end.err, errRowsEnough) {
-		end.err, end.partial = nil, true
+func (x *execution) execute(statement ql.Statement, out answer.Format) (end answer.Ending) {
+	end.Err = x.dispatch(statement, &limitedSink{Format: out, x: x})
+	if errors.Is(end.Err, errRowsEnough) {
+		end.Err, end.Partial = nil, true
 	}
 	return end
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // fillPoints adds the windows that hold nothing, as fill() says. A group without any point
@@ -18,7 +20,7 @@ func (s *selection) fillPoints(c *call, in []point) ([]point, error) {
 	case f.how == ql.NullFill && c.name == "count":
 		f.number = 0
 	case f.how == ql.NumberFill:
-		f.number = s.fillValue.cast(c.kind).number
+		f.number = s.fillValue.Cast(c.kind).Number
 	}
 	from, to := c.span.from, c.span.to
 	first, _ := s.interval.window(from)
@@ -88,7 +90,7 @@ func (f *filler) empty() point {
 		d := f.interval.durationNs
 		p.empty = false
 		p.number = linear(f.at/d, f.before.time/d, f.in[0].time/d, f.before.number, f.in[0].number)
-		if f.call.kind == kindInteger {
+		if f.call.kind == answer.KindInteger {
 			p.number = math.Trunc(p.number)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
@@ -116,30 +117,30 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 // error it gives.
 func (h *handler) run(ctx context.Context, entry *admission.Entry, w http.ResponseWriter, q *request) error {
 	reader := h.shell.Reader(q.consistency)
-	out := q.newFormat(&missingTeller{ResponseWriter: w, reader: reader})
+	out := answer.New(&missingTeller{ResponseWriter: w, reader: reader}, q.form)
 	x := &execution{
 		handler: h, ctx: ctx, entry: entry, source: reader.Source, database: q.database, now: h.shell.Clock().UTC(),
 		rowsLeft: h.limits.RowsMax,
 	}
-	if q.chunked {
+	if q.form.ChunkRows > 0 {
 		x.rowsLeft = 1 << 62
 	}
-	out.begin()
+	out.Begin()
 	var failed error
 	for i, statement := range q.statements {
-		out.beginStatement(i)
-		end := &ending{err: errNotExecuted}
+		out.BeginStatement(i)
+		end := &answer.Ending{Err: errNotExecuted}
 		if failed == nil {
 			*end = x.execute(statement, out)
-			if end.err != nil {
-				end.err = explain(ctx, end.err)
-				failed = end.err
-				h.shell.Log.DebugContext(ctx, "statement failed", "error", end.err)
+			if end.Err != nil {
+				end.Err = explain(ctx, end.Err)
+				failed = end.Err
+				h.shell.Log.DebugContext(ctx, "statement failed", "error", end.Err)
 			}
 		}
-		out.endStatement(end)
+		out.EndStatement(end)
 	}
-	out.end()
+	out.End()
 	h.rows.Add(float64(x.rows))
 	return failed
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // span is a range of time in nanoseconds, both ends inclusive.
@@ -87,7 +88,7 @@ func (l *loader) selector(fields []string) scan.Selector {
 type piece struct {
 	id     string // of its tags without _field
 	order  string
-	tags   []tag
+	tags   []answer.Tag
 	field  int // among the loader's fields
 	times  []int64
 	values []float64
@@ -179,11 +180,11 @@ func (p *pieces) begin() (skip bool, err error) {
 	if l.decide == nil || len(l.condition.fields) > 0 {
 		return false, nil
 	}
-	symbols := make([]value, len(l.decideBy))
+	symbols := make([]answer.Value, len(l.decideBy))
 	for i, name := range l.decideBy {
-		symbols[i] = stringValue(valueOfPart(p.parts, name))
+		symbols[i] = answer.String(valueOfPart(p.parts, name))
 	}
-	return !l.decide(symbols).isTrue(), nil
+	return !l.decide(symbols).IsTrue(), nil
 }
 
 func valueOfPart(parts []series.Tag, name string) string {
@@ -222,7 +223,7 @@ const pieceBytes = 400
 
 // splitTags returns the tags of a series without _field, a text by which tables of one
 // measurement are put into order, and the series' field.
-func splitTags(parts []series.Tag) (tags []tag, order, field string) {
+func splitTags(parts []series.Tag) (tags []answer.Tag, order, field string) {
 	field = valueField
 	var buffer [256]byte
 	text := buffer[:0]
@@ -237,23 +238,23 @@ func splitTags(parts []series.Tag) (tags []tag, order, field string) {
 	}
 	order = string(text)
 	rest := order // the tags share its bytes
-	tags = make([]tag, 0, n)
+	tags = make([]answer.Tag, 0, n)
 	for _, t := range parts {
 		if string(t.Name) == series.FieldTagName {
 			continue
 		}
 		name, value := len(t.Name), len(t.Name)+1+len(t.Value)
-		tags = append(tags, tag{rest[:name], rest[name+1 : value]})
+		tags = append(tags, answer.Tag{Key: rest[:name], Value: rest[name+1 : value]})
 		rest = rest[value+1:]
 	}
 	return tags, order, field
 }
 
 // idOf returns a text that differs for different tags.
-func idOf(tags []tag) string {
+func idOf(tags []answer.Tag) string {
 	var key []byte
 	for _, t := range tags {
-		key = series.AppendPart(series.AppendPart(key, []byte(t.key)), []byte(t.value))
+		key = series.AppendPart(series.AppendPart(key, []byte(t.Key)), []byte(t.Value))
 	}
 	return string(key)
 }
@@ -332,13 +333,13 @@ func (l *loader) columnOf(t *table, ref ql.VarRef, numbers [][]float64) column {
 	}
 	switch ref.Type {
 	case ql.Float, ql.AnyField, ql.Unknown:
-		return column{kind: kindFloat, numbers: numbers[at]}
+		return column{kind: answer.KindFloat, numbers: numbers[at]}
 	case ql.Integer, ql.Unsigned:
 		whole := make([]float64, len(numbers[at]))
 		for i, v := range numbers[at] {
 			whole[i] = math.Trunc(v)
 		}
-		return column{kind: kindInteger, numbers: whole}
+		return column{kind: answer.KindInteger, numbers: whole}
 	}
 	return column{}
 }
@@ -349,8 +350,8 @@ func tagColumn(t *table, name string) column {
 	if text == "" {
 		return column{}
 	}
-	v := stringValue(text)
-	return column{kind: kindString, constant: &v}
+	v := answer.String(text)
+	return column{kind: answer.KindString, constant: &v}
 }
 
 // filter keeps the rows that the condition wants and that have a field that was asked for.
@@ -358,12 +359,12 @@ func (l *loader) filter(t *table, numbers [][]float64) {
 	if l.decide == nil || len(l.condition.fields) == 0 {
 		return // each row has a field: nothing was read that is only compared
 	}
-	symbols := make([]value, len(l.decideBy))
+	symbols := make([]answer.Value, len(l.decideBy))
 	var compared [][]float64 // of the symbols that are fields
 	for i, name := range l.decideBy {
 		at := slices.Index(l.fields, name)
 		if at < 0 {
-			symbols[i] = stringValue(t.tagValue(name))
+			symbols[i] = answer.String(t.tagValue(name))
 			compared = append(compared, nil)
 			continue
 		}
@@ -376,12 +377,12 @@ func (l *loader) filter(t *table, numbers [][]float64) {
 		for i, name := range l.decideBy {
 			switch {
 			case compared[i] != nil:
-				symbols[i] = floatValue(compared[i][row])
+				symbols[i] = answer.Float(compared[i][row])
 			case slices.Contains(l.fields, name):
-				symbols[i] = value{}
+				symbols[i] = answer.Value{}
 			}
 		}
-		if !anyAt(asked, row) || !l.decide(symbols).isTrue() {
+		if !anyAt(asked, row) || !l.decide(symbols).IsTrue() {
 			continue
 		}
 		t.times[kept] = t.times[row]

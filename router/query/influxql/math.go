@@ -5,6 +5,8 @@ import (
 	"math"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // mathArguments returns the number of arguments of a function of single values.
@@ -42,24 +44,24 @@ func newMathEvaluator(call *ql.Call, symbol symbolOf) (evaluator, error) {
 	if n == 1 {
 		of, x := mathOne(call.Name), arguments[0]
 		keeps := call.Name == "abs" || call.Name == "floor" || call.Name == "ceil" || call.Name == "round"
-		return func(s []value) value {
+		return func(s []answer.Value) answer.Value {
 			v := x(s)
-			if !v.isNumber() {
-				return value{}
+			if !v.IsNumber() {
+				return answer.Value{}
 			}
 			if keeps {
-				return numberValue(of(v.number), v.kind)
+				return answer.Number(of(v.Number), v.Kind)
 			}
-			return floatValue(of(v.number))
+			return answer.Float(of(v.Number))
 		}, nil
 	}
 	of, x, y := mathTwo(call.Name), arguments[0], arguments[1]
-	return func(s []value) value {
+	return func(s []answer.Value) answer.Value {
 		a, b := x(s), y(s)
-		if !a.isNumber() || !b.isNumber() {
-			return value{}
+		if !a.IsNumber() || !b.IsNumber() {
+			return answer.Value{}
 		}
-		return floatValue(of(a.number, b.number))
+		return answer.Float(of(a.Number, b.Number))
 	}, nil
 }
 

@@ -9,23 +9,24 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // showQueries answers the queries of all dialects that are running on databases that the
 // caller administers.
-func (x *execution) showQueries(out sink) error {
+func (x *execution) showQueries(out answer.Sink) error {
 	who := access.Of(x.ctx)
-	var rows [][]value
+	var rows [][]answer.Value
 	for _, r := range x.shell.Admission.Running() {
 		if !mayAll(who, &r, access.Admin) {
 			continue
 		}
-		rows = append(rows, []value{
-			integerValue(float64(r.ID)), stringValue(r.Text), stringValue(access.Display(r.Database)),
-			stringValue(r.Took.Round(time.Microsecond).String()), stringValue("running"),
+		rows = append(rows, []answer.Value{
+			answer.Integer(float64(r.ID)), answer.String(r.Text), answer.String(access.Display(r.Database)),
+			answer.String(r.Took.Round(time.Microsecond).String()), answer.String("running"),
 		})
 	}
-	return listAll(out, &head{columns: []string{"qid", "query", "database", "duration", "status"}}, rows)
+	return listAll(out, &answer.Head{Columns: []string{"qid", "query", "database", "duration", "status"}}, rows)
 }
 
 func (x *execution) killQuery(s *ql.KillQueryStatement) error {

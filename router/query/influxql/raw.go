@@ -1,9 +1,13 @@
 package influxql
 
-import ql "github.com/influxdata/influxql"
+import (
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+)
 
 // raw answers fields and tags as they are.
-func (s *selection) raw(out sink) error {
+func (s *selection) raw(out answer.Sink) error {
 	typed := false
 	for _, ref := range s.inputs {
 		typed = typed || ref.Type != ql.Unknown
@@ -33,13 +37,13 @@ func (s *selection) raw(out sink) error {
 // rawSeries answers the rows of one group, in the order of time.
 type rawSeries struct {
 	s               *selection
-	out             sink
+	out             answer.Sink
 	group           *group
-	symbols, values []value
+	symbols, values []answer.Value
 	rows            int // that were there, those before OFFSET too
 }
 
-func (s *selection) newRawSeries(g *group, out sink) *rawSeries {
+func (s *selection) newRawSeries(g *group, out answer.Sink) *rawSeries {
 	r := &rawSeries{s: s, out: out, group: g}
 	r.symbols, r.values = s.newRow()
 	return r
@@ -61,7 +65,7 @@ func (r *rawSeries) answer(tables []*table, of span) error {
 			continue
 		}
 		if r.rows == s.offset+1 {
-			if err := r.out.series(s.head(r.group)); err != nil {
+			if err := r.out.Series(s.head(r.group)); err != nil {
 				return err
 			}
 		}
@@ -69,7 +73,7 @@ func (r *rawSeries) answer(tables []*table, of span) error {
 		for i, of := range s.fields {
 			r.values[i] = of(r.symbols)
 		}
-		if err := r.out.row(t.times[row], r.values); err != nil {
+		if err := r.out.Row(t.times[row], r.values); err != nil {
 			return err
 		}
 	}
@@ -77,18 +81,18 @@ func (r *rawSeries) answer(tables []*table, of span) error {
 }
 
 // newRow returns the symbols of a group's rows, all null, and room for the values of one row.
-func (s *selection) newRow() (symbols, values []value) {
-	return make([]value, len(s.kinds)), make([]value, len(s.fields))
+func (s *selection) newRow() (symbols, values []answer.Value) {
+	return make([]answer.Value, len(s.kinds)), make([]answer.Value, len(s.fields))
 }
 
 // setAuxiliary puts the variables of a row into symbols. What is null becomes what fill() says.
-func (s *selection) setAuxiliary(symbols []value, t *table, row int) {
+func (s *selection) setAuxiliary(symbols []answer.Value, t *table, row int) {
 	for _, a := range s.auxiliary {
-		var v value
+		var v answer.Value
 		if t != nil {
 			v = t.columns[a.input].at(row)
 		}
-		if v.kind == kindNull {
+		if v.Kind == answer.KindNull {
 			s.setDefault(symbols, a.place)
 			continue
 		}
@@ -98,12 +102,12 @@ func (s *selection) setAuxiliary(symbols []value, t *table, row int) {
 
 // setDefault puts in what fill() says where there is no value: nothing, a number, or with
 // fill(previous) what was there before.
-func (s *selection) setDefault(symbols []value, place int) {
+func (s *selection) setDefault(symbols []answer.Value, place int) {
 	switch s.fill {
 	case ql.PreviousFill:
 	case ql.NumberFill:
-		symbols[place] = s.fillValue.cast(s.kinds[place])
+		symbols[place] = s.fillValue.Cast(s.kinds[place])
 	default:
-		symbols[place] = value{}
+		symbols[place] = answer.Value{}
 	}
 }

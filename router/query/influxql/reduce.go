@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // reduce appends what a function gives for the values of one window, which are in the
@@ -109,9 +111,9 @@ func deviation(in []sample) float64 {
 }
 
 // contents returns the value of a sample that is told apart from others: a number or a text.
-func contents(c *call, a *sample) value {
+func contents(c *call, a *sample) answer.Value {
 	if a.number == a.number {
-		return floatValue(a.number)
+		return answer.Float(a.number)
 	}
 	return a.table.columns[c.input].at(int(a.row))
 }
@@ -124,7 +126,7 @@ func mode(c *call, in []sample) sample {
 		if a.number == a.number && b.number == b.number {
 			return byNumber(a, b)
 		}
-		return strings.Compare(contents(c, &a).text, contents(c, &b).text)
+		return strings.Compare(contents(c, &a).Text, contents(c, &b).Text)
 	})
 	var best []sample
 	for len(in) > 0 {
@@ -142,7 +144,7 @@ func mode(c *call, in []sample) sample {
 
 // distinct returns the first sample of each value, by time and value.
 func distinct(c *call, in []sample) []sample {
-	seen := make(map[value]struct{})
+	seen := make(map[answer.Value]struct{})
 	var kept []sample
 	for i := range in {
 		v := contents(c, &in[i])
@@ -179,9 +181,9 @@ func best(c *call, in []sample) []sample {
 	if len(c.tags) > 0 {
 		seen := map[string]struct{}{}
 		in = slices.DeleteFunc(in, func(a sample) bool {
-			var tags []tag
+			var tags []answer.Tag
 			for _, name := range c.tags {
-				tags = append(tags, tag{name, a.table.tagValue(name)})
+				tags = append(tags, answer.Tag{Key: name, Value: a.table.tagValue(name)})
 			}
 			id := idOf(tags)
 			_, known := seen[id]

@@ -18,6 +18,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/consistency"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
@@ -27,11 +28,7 @@ type request struct {
 	statements  []ql.Statement
 	database    string // canonical
 	readOnly    bool   // a GET
-	epochNs     int64  // unit of times; 0: text
-	chunked     bool
-	chunkRows   int
-	pretty      bool
-	csv         string // its content type; empty: JSON
+	form        answer.Options
 	consistency scan.Consistency
 }
 
@@ -47,7 +44,7 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 	if err != nil {
 		return nil, invalid("%s", err)
 	}
-	q := &request{text: strings.TrimSpace(form.Get("q")), database: database, readOnly: r.Method == http.MethodGet, chunkRows: chunkRowsDefault}
+	q := &request{text: strings.TrimSpace(form.Get("q")), database: database, readOnly: r.Method == http.MethodGet}
 	if q.text == "" {
 		return nil, invalid(`missing required parameter "q"`)
 	}
@@ -55,14 +52,15 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 	if err != nil {
 		return nil, err
 	}
-	q.epochNs = epochUnit(strings.TrimSpace(form.Get("epoch")))
-	q.pretty = form.Get("pretty") == "true"
-	if q.chunked = form.Get("chunked") == "true"; q.chunked {
+	q.form.EpochNs = epochUnit(strings.TrimSpace(form.Get("epoch")))
+	q.form.Pretty = form.Get("pretty") == "true"
+	if form.Get("chunked") == "true" {
+		q.form.ChunkRows = chunkRowsDefault
 		if n, err := strconv.ParseInt(form.Get("chunk_size"), 10, 32); err == nil && n > 0 {
-			q.chunkRows = int(n)
+			q.form.ChunkRows = int(n)
 		}
 	}
-	q.csv = csvType(r.Header.Values("Accept"))
+	q.form.CSVType = csvType(r.Header.Values("Accept"))
 	if q.consistency, err = consistency.Of(r.Header, form); err != nil {
 		err = invalid("%s", err)
 	}
@@ -221,22 +219,4 @@ func csvType(accepts []string) string {
 		}
 	}
 	return ""
-}
-
-// newFormat returns the form that the answer is written in.
-func (q *request) newFormat(w http.ResponseWriter) format {
-	contentType := "application/json"
-	p := page{w: w, per: q.epochNs, held: pageBytesHeld}
-	defer func() { w.Header().Set("Content-Type", contentType) }()
-	if q.csv != "" {
-		contentType = q.csv
-		return &csvFormat{page: p}
-	}
-	if q.pretty {
-		p.w = newIndenter(w)
-	}
-	if q.chunked {
-		return &chunkedFormat{page: p, rowsMax: q.chunkRows}
-	}
-	return &jsonFormat{page: p}
 }

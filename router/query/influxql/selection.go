@@ -7,6 +7,8 @@ import (
 	"time"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // scope is what holds for a SELECT beside its fields; a subquery takes some of it over
@@ -16,7 +18,7 @@ type scope struct {
 	interval        interval
 	ascending       bool
 	fill            ql.FillOption
-	fillValue       value
+	fillValue       answer.Value
 	by              []string // names of tags to group by, sorted
 	limit, offset   int
 	slimit, soffset int
@@ -37,7 +39,7 @@ type selection struct {
 	calls   []*call
 	// auxiliary are the inputs that are symbols themselves, with their places.
 	auxiliary []auxiliary
-	kinds     []kind // of the symbols
+	kinds     []answer.Kind // of the symbols
 }
 
 // auxiliary is a variable outside of any call.
@@ -47,7 +49,7 @@ type auxiliary struct {
 }
 
 // selectRows runs a SELECT.
-func (x *execution) selectRows(stmt *ql.SelectStatement, out sink) error {
+func (x *execution) selectRows(stmt *ql.SelectStatement, out answer.Sink) error {
 	compiled, c, err := x.compile(stmt)
 	if err != nil {
 		return err
@@ -98,11 +100,11 @@ func ownScope(stmt *ql.SelectStatement) scope {
 	sc.slimit, sc.soffset = min(stmt.SLimit, countMax), min(stmt.SOffset, countMax)
 	switch v := stmt.FillValue.(type) {
 	case int64:
-		sc.fillValue = integerValue(float64(v))
+		sc.fillValue = answer.Integer(float64(v))
 	case int:
-		sc.fillValue = integerValue(float64(v))
+		sc.fillValue = answer.Integer(float64(v))
 	case float64:
-		sc.fillValue = floatValue(v)
+		sc.fillValue = answer.Float(v)
 	}
 	for _, d := range stmt.Dimensions {
 		if ref, ok := d.Expr.(*ql.VarRef); ok {
@@ -229,7 +231,7 @@ func (s *selection) mapSymbols(expr ql.Expr, symbols map[string]int) error {
 		}
 		place := len(s.kinds)
 		symbols[key] = place
-		s.kinds = append(s.kinds, kindOf(t))
+		s.kinds = append(s.kinds, answer.KindOf(t))
 		if ref, ok := expr.(*ql.VarRef); ok {
 			s.auxiliary = append(s.auxiliary, auxiliary{input: s.input(ref), place: place})
 			return nil
@@ -284,7 +286,7 @@ func (s *selection) checkWindows() error {
 }
 
 // run answers the rows.
-func (s *selection) run(out sink) error {
+func (s *selection) run(out answer.Sink) error {
 	if s.from > s.to || len(s.stmt.Sources) == 0 {
 		return nil
 	}
@@ -336,10 +338,10 @@ func (s *selection) readMeasurement(source *ql.Measurement, of span) ([]*table, 
 }
 
 // head returns the beginning of a group's series.
-func (s *selection) head(g *group) *head {
-	h := &head{name: g.name, tags: g.tags, columns: s.columns, timed: !s.stmt.OmitTime, zone: s.stmt.Location}
-	if h.zone == time.Local {
-		h.zone = nil
+func (s *selection) head(g *group) *answer.Head {
+	h := &answer.Head{Name: g.name, Tags: g.tags, Columns: s.columns, Timed: !s.stmt.OmitTime, Zone: s.stmt.Location}
+	if h.Zone == time.Local {
+		h.Zone = nil
 	}
 	return h
 }

@@ -9,41 +9,42 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // showOf returns what answers a statement that shows something; nil: it is none of these.
-func (x *execution) showOf(statement ql.Statement) func(sink) error {
+func (x *execution) showOf(statement ql.Statement) func(answer.Sink) error {
 	switch s := statement.(type) {
 	case *ql.ShowDatabasesStatement:
 		return x.showDatabases
 	case *ql.ShowMeasurementsStatement:
-		return func(out sink) error { return x.showMeasurements(s, out) }
+		return func(out answer.Sink) error { return x.showMeasurements(s, out) }
 	case *ql.ShowRetentionPoliciesStatement:
-		return func(out sink) error { return x.showPolicies(s, out) }
+		return func(out answer.Sink) error { return x.showPolicies(s, out) }
 	case *ql.ShowTagKeysStatement:
-		return func(out sink) error { return x.showTagKeys(s, out) }
+		return func(out answer.Sink) error { return x.showTagKeys(s, out) }
 	case *ql.ShowTagValuesStatement:
-		return func(out sink) error { return x.showTagValues(s, out) }
+		return func(out answer.Sink) error { return x.showTagValues(s, out) }
 	case *ql.ShowFieldKeysStatement:
-		return func(out sink) error { return x.showFieldKeys(s, out) }
+		return func(out answer.Sink) error { return x.showFieldKeys(s, out) }
 	case *ql.ShowSeriesStatement:
-		return func(out sink) error { return x.showSeries(s, out) }
+		return func(out answer.Sink) error { return x.showSeries(s, out) }
 	case *ql.ShowContinuousQueriesStatement:
 		return x.showContinuousQueries
 	case *ql.ShowQueriesStatement:
 		return x.showQueries
 	case *ql.KillQueryStatement:
-		return func(sink) error { return x.killQuery(s) }
+		return func(answer.Sink) error { return x.killQuery(s) }
 	}
 	c, ok := cardinalityOf(statement)
 	if !ok {
 		return nil
 	}
-	return func(out sink) error { return x.showCardinality(c, out) }
+	return func(out answer.Sink) error { return x.showCardinality(c, out) }
 }
 
 // list writes one series of rows without time, with OFFSET and LIMIT; none when there are no rows.
-func list(out sink, h *head, rows [][]value, offset, limit int) error {
+func list(out answer.Sink, h *answer.Head, rows [][]answer.Value, offset, limit int) error {
 	rows = rows[min(max(offset, 0), len(rows)):]
 	if limit > 0 {
 		rows = rows[:min(limit, len(rows))]
@@ -55,12 +56,12 @@ func list(out sink, h *head, rows [][]value, offset, limit int) error {
 }
 
 // listAll writes one series of rows without time, also without any row.
-func listAll(out sink, h *head, rows [][]value) error {
-	if err := out.series(h); err != nil {
+func listAll(out answer.Sink, h *answer.Head, rows [][]answer.Value) error {
+	if err := out.Series(h); err != nil {
 		return err
 	}
 	for _, row := range rows {
-		if err := out.row(0, row); err != nil {
+		if err := out.Row(0, row); err != nil {
 			return err
 		}
 	}
@@ -68,10 +69,10 @@ func listAll(out sink, h *head, rows [][]value) error {
 }
 
 // textRows returns rows of one text each.
-func textRows(texts []string) [][]value {
-	rows := make([][]value, len(texts))
+func textRows(texts []string) [][]answer.Value {
+	rows := make([][]answer.Value, len(texts))
 	for i, text := range texts {
-		rows[i] = []value{stringValue(text)}
+		rows[i] = []answer.Value{answer.String(text)}
 	}
 	return rows
 }
@@ -96,15 +97,15 @@ func (x *execution) readable() ([]string, error) {
 	return all, nil
 }
 
-func (x *execution) showDatabases(out sink) error {
+func (x *execution) showDatabases(out answer.Sink) error {
 	names, err := x.readable()
 	if err != nil {
 		return err
 	}
-	return listAll(out, &head{name: "databases", columns: []string{"name"}}, textRows(names))
+	return listAll(out, &answer.Head{Name: "databases", Columns: []string{"name"}}, textRows(names))
 }
 
-func (x *execution) showPolicies(s *ql.ShowRetentionPoliciesStatement, out sink) error {
+func (x *execution) showPolicies(s *ql.ShowRetentionPoliciesStatement, out answer.Sink) error {
 	database := x.on(s.Database)
 	if err := x.checkDatabase(database); err != nil {
 		return err
@@ -113,24 +114,24 @@ func (x *execution) showPolicies(s *ql.ShowRetentionPoliciesStatement, out sink)
 	if x.retention != nil {
 		kept = x.retention(database)
 	}
-	row := []value{stringValue(policyName), stringValue(kept.String()), stringValue("168h0m0s"), integerValue(1), booleanValue(true)}
-	return listAll(out, &head{columns: []string{"name", "duration", "shardGroupDuration", "replicaN", "default"}}, [][]value{row})
+	row := []answer.Value{answer.String(policyName), answer.String(kept.String()), answer.String("168h0m0s"), answer.Integer(1), answer.Boolean(true)}
+	return listAll(out, &answer.Head{Columns: []string{"name", "duration", "shardGroupDuration", "replicaN", "default"}}, [][]answer.Value{row})
 }
 
-func (x *execution) showContinuousQueries(out sink) error {
+func (x *execution) showContinuousQueries(out answer.Sink) error {
 	names, err := x.readable()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if err := listAll(out, &head{name: name, columns: []string{"name", "query"}}, nil); err != nil {
+		if err := listAll(out, &answer.Head{Name: name, Columns: []string{"name", "query"}}, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *execution) showMeasurements(s *ql.ShowMeasurementsStatement, out sink) error {
+func (x *execution) showMeasurements(s *ql.ShowMeasurementsStatement, out answer.Sink) error {
 	if s.WildcardDatabase || s.WildcardRetentionPolicy {
 		return errors.New("not supported: SHOW MEASUREMENTS ON *: name one database")
 	}
@@ -145,7 +146,7 @@ func (x *execution) showMeasurements(s *ql.ShowMeasurementsStatement, out sink) 
 	if err != nil {
 		return err
 	}
-	return list(out, &head{name: "measurements", columns: []string{"name"}}, textRows(names), s.Offset, s.Limit)
+	return list(out, &answer.Head{Name: "measurements", Columns: []string{"name"}}, textRows(names), s.Offset, s.Limit)
 }
 
 // matchingMeasurements returns the measurements of FROM that have a series that WHERE wants.
@@ -171,7 +172,7 @@ func (x *execution) matchingMeasurements(database string, sources ql.Sources, wh
 	return kept, nil
 }
 
-func (x *execution) showFieldKeys(s *ql.ShowFieldKeysStatement, out sink) error {
+func (x *execution) showFieldKeys(s *ql.ShowFieldKeysStatement, out answer.Sink) error {
 	database := x.on(s.Database)
 	names, err := x.measurementNames(database, s.Sources)
 	if err != nil {
@@ -182,11 +183,11 @@ func (x *execution) showFieldKeys(s *ql.ShowFieldKeysStatement, out sink) error 
 		if err != nil {
 			return err
 		}
-		rows := make([][]value, len(m.fields))
+		rows := make([][]answer.Value, len(m.fields))
 		for i, field := range m.fields {
-			rows[i] = []value{stringValue(field), stringValue("float")}
+			rows[i] = []answer.Value{answer.String(field), answer.String("float")}
 		}
-		if err := list(out, &head{name: name, columns: []string{"fieldKey", "fieldType"}}, rows, s.Offset, s.Limit); err != nil {
+		if err := list(out, &answer.Head{Name: name, Columns: []string{"fieldKey", "fieldType"}}, rows, s.Offset, s.Limit); err != nil {
 			return err
 		}
 	}

@@ -8,15 +8,16 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
-func (x *execution) showTagKeys(s *ql.ShowTagKeysStatement, out sink) error {
+func (x *execution) showTagKeys(s *ql.ShowTagKeysStatement, out answer.Sink) error {
 	return x.eachMeasurement(s.Database, s.Sources, s.Condition, func(name string, c *catalogue) error {
 		keys, err := c.tagKeys(name)
 		if err != nil {
 			return err
 		}
-		return list(out, &head{name: name, columns: []string{"tagKey"}}, textRows(keys), s.Offset, s.Limit)
+		return list(out, &answer.Head{Name: name, Columns: []string{"tagKey"}}, textRows(keys), s.Offset, s.Limit)
 	})
 }
 
@@ -74,7 +75,7 @@ func keysWanted(op ql.Token, expr ql.Literal) func(key string) bool {
 	return func(string) bool { return false }
 }
 
-func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out sink) error {
+func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out answer.Sink) error {
 	wanted := keyFilter(s)
 	return x.eachMeasurement(s.Database, s.Sources, s.Condition, func(name string, c *catalogue) error {
 		held := &holding{}
@@ -83,16 +84,16 @@ func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out sink) error 
 		if err != nil {
 			return err
 		}
-		return list(out, &head{name: name, columns: []string{"key", "value"}}, rows, s.Offset, s.Limit)
+		return list(out, &answer.Head{Name: name, Columns: []string{"key", "value"}}, rows, s.Offset, s.Limit)
 	})
 }
 
 // tagValues returns rows of key and value, sorted.
-func (c *catalogue) tagValues(held *holding, metric string, wanted func(string) bool) ([][]value, error) {
-	found := map[tag]struct{}{}
+func (c *catalogue) tagValues(held *holding, metric string, wanted func(string) bool) ([][]answer.Value, error) {
+	found := map[answer.Tag]struct{}{}
 	add := func(key, v string) error {
 		n := len(found)
-		found[tag{key, v}] = struct{}{}
+		found[answer.Tag{Key: key, Value: v}] = struct{}{}
 		return c.x.take(held, int64(len(found)-n)*int64(300+len(v))) // here, and as a row
 	}
 	if c.isAll() {
@@ -126,20 +127,20 @@ func (c *catalogue) tagValues(held *holding, metric string, wanted func(string) 
 	}); err != nil {
 		return nil, err
 	}
-	rows := make([][]value, 0, len(found))
+	rows := make([][]answer.Value, 0, len(found))
 	for t := range found {
-		rows = append(rows, []value{stringValue(t.key), stringValue(t.value)})
+		rows = append(rows, []answer.Value{answer.String(t.Key), answer.String(t.Value)})
 	}
-	slices.SortFunc(rows, func(a, b []value) int {
-		if c := strings.Compare(a[0].text, b[0].text); c != 0 {
+	slices.SortFunc(rows, func(a, b []answer.Value) int {
+		if c := strings.Compare(a[0].Text, b[0].Text); c != 0 {
 			return c
 		}
-		return strings.Compare(a[1].text, b[1].text)
+		return strings.Compare(a[1].Text, b[1].Text)
 	})
 	return rows, nil
 }
 
-func (x *execution) showSeries(s *ql.ShowSeriesStatement, out sink) error {
+func (x *execution) showSeries(s *ql.ShowSeriesStatement, out answer.Sink) error {
 	var keys []string
 	held := &holding{}
 	defer x.release(held)
@@ -151,7 +152,7 @@ func (x *execution) showSeries(s *ql.ShowSeriesStatement, out sink) error {
 	if err != nil {
 		return err
 	}
-	return list(out, &head{columns: []string{"key"}}, textRows(keys), s.Offset, s.Limit)
+	return list(out, &answer.Head{Columns: []string{"key"}}, textRows(keys), s.Offset, s.Limit)
 }
 
 // seriesKeys returns the sorted keys of the series of a measurement, as line protocol writes
@@ -163,7 +164,7 @@ func (c *catalogue) seriesKeys(held *holding, metric string) ([]string, error) {
 		key = append(key[:0], measurementEscaper.Replace(name)...)
 		for _, t := range parts {
 			if string(t.Name) != series.FieldTagName {
-				key = append(append(append(append(key, ','), escapeTag(string(t.Name))...), '='), escapeTag(string(t.Value))...)
+				key = append(append(append(append(key, ','), answer.EscapeTag(string(t.Name))...), '='), answer.EscapeTag(string(t.Value))...)
 			}
 		}
 		if _, known := seen[string(key)]; known {

@@ -9,10 +9,11 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // dispatch runs a statement.
-func (x *execution) dispatch(statement ql.Statement, out sink) error {
+func (x *execution) dispatch(statement ql.Statement, out answer.Sink) error {
 	switch s := statement.(type) {
 	case *ql.SelectStatement:
 		if err := checkSystemNames(s); err != nil {

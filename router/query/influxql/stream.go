@@ -7,6 +7,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // isOneStream reports whether all rows are of one series in the order of time, so that they
@@ -21,7 +22,7 @@ func (s *selection) isOneStream() bool {
 
 // rawStream answers rows stretch by stretch: a LIMIT is reached early, and no more than a
 // stretch is held.
-func (s *selection) rawStream(out sink) error {
+func (s *selection) rawStream(out answer.Sink) error {
 	m, ok := s.stmt.Sources[0].(*ql.Measurement)
 	if !ok {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // readSubquery runs a subquery and returns its rows as tables.
@@ -38,12 +40,12 @@ type collector struct {
 	stmt      *ql.SelectStatement
 	decide    evaluator
 	decideBy  []string
-	symbols   []value
+	symbols   []answer.Value
 
 	columns []int    // for each input the column of the rows; -1: none
 	keys    []string // for each input the tag, where it is one that is grouped by
 	now     *table
-	rows    []value // of the open table: the inputs of one row after the other
+	rows    []answer.Value // of the open table: the inputs of one row after the other
 	tables  []*table
 }
 
@@ -97,36 +99,36 @@ func (c *collector) prepare() error {
 		}
 		return at, true
 	})
-	c.symbols = make([]value, len(c.decideBy))
+	c.symbols = make([]answer.Value, len(c.decideBy))
 	return err
 }
 
 // series implements sink.
-func (c *collector) series(h *head) error {
+func (c *collector) Series(h *answer.Head) error {
 	if err := c.finish(); err != nil {
 		return err
 	}
-	c.now = &table{name: h.name, tags: slices.Clone(h.tags)}
+	c.now = &table{name: h.Name, tags: slices.Clone(h.Tags)}
 	return nil
 }
 
 // row implements sink.
-func (c *collector) row(timeNs int64, values []value) error {
+func (c *collector) Row(timeNs int64, values []answer.Value) error {
 	if c.decide != nil {
 		for i, name := range c.decideBy {
 			if at := c.columnOfRows(name); at >= 0 {
 				c.symbols[i] = values[at]
 			} else {
-				c.symbols[i] = stringValue(c.now.tagValue(name))
+				c.symbols[i] = answer.String(c.now.tagValue(name))
 			}
 		}
-		if !c.decide(c.symbols).isTrue() {
+		if !c.decide(c.symbols).IsTrue() {
 			return nil
 		}
 	}
 	c.now.times = append(c.now.times, timeNs)
 	for _, column := range c.columns {
-		var v value
+		var v answer.Value
 		if column >= 0 {
 			v = values[column]
 		}
@@ -149,8 +151,8 @@ func (c *collector) finish() error {
 	t.columns = make([]column, width)
 	for i := range t.columns {
 		if c.keys[i] != "" {
-			v := stringValue(t.tagValue(c.keys[i]))
-			t.columns[i] = column{kind: kindString, constant: &v}
+			v := answer.String(t.tagValue(c.keys[i]))
+			t.columns[i] = column{kind: answer.KindString, constant: &v}
 			continue
 		}
 		t.columns[i] = c.columnFrom(i, n, width)
@@ -162,8 +164,8 @@ func (c *collector) finish() error {
 
 // columnFrom makes one column, of numbers if all of it are.
 func (c *collector) columnFrom(i, n, width int) column {
-	all := make([]value, n)
-	of := kindNull
+	all := make([]answer.Value, n)
+	of := answer.KindNull
 	mixed := false
 	for row := range n {
 		v := c.rows[row*width+i]
@@ -173,23 +175,23 @@ func (c *collector) columnFrom(i, n, width int) column {
 		}
 		all[at] = v
 		switch {
-		case v.kind == kindNull || v.kind == of:
-		case of == kindNull:
-			of = v.kind
-		case v.isNumber() && (of == kindInteger || of == kindFloat):
-			of = kindFloat
+		case v.Kind == answer.KindNull || v.Kind == of:
+		case of == answer.KindNull:
+			of = v.Kind
+		case v.IsNumber() && (of == answer.KindInteger || of == answer.KindFloat):
+			of = answer.KindFloat
 		default:
 			mixed = true
 		}
 	}
-	if mixed || of != kindFloat && of != kindInteger {
+	if mixed || of != answer.KindFloat && of != answer.KindInteger {
 		return column{kind: of, values: all}
 	}
 	numbers := make([]float64, n)
 	for row, v := range all {
 		numbers[row] = math.NaN()
-		if v.isNumber() {
-			numbers[row] = v.number
+		if v.IsNumber() {
+			numbers[row] = v.Number
 		}
 	}
 	return column{kind: of, numbers: numbers}

@@ -7,14 +7,16 @@ import (
 	"strings"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // table is what a SELECT reads of one set of tags: of a measurement the fields joined by
 // time, of a subquery its rows.
 type table struct {
 	name    string
-	tags    []tag  // by key; of a subquery what it is grouped by
-	order   string // its tags as one text, by which tables are put into order; empty: it has none
+	tags    []answer.Tag // by key; of a subquery what it is grouped by
+	order   string       // its tags as one text, by which tables are put into order; empty: it has none
 	times   []int64
 	columns []column // one for each of the selection's inputs
 	windows *windows // of a read of windows, which has no rows
@@ -22,22 +24,22 @@ type table struct {
 
 // column is one field or tag of a table.
 type column struct {
-	kind     kind
-	numbers  []float64 // NaN is null
-	values   []value   // of rows that are not numbers
-	constant *value    // the same in all rows: a tag
+	kind     answer.Kind
+	numbers  []float64      // NaN is null
+	values   []answer.Value // of rows that are not numbers
+	constant *answer.Value  // the same in all rows: a tag
 }
 
-func (c *column) at(row int) value {
+func (c *column) at(row int) answer.Value {
 	switch {
 	case c.constant != nil:
 		return *c.constant
 	case c.values != nil:
 		return c.values[row]
 	case c.numbers != nil:
-		return numberValue(c.numbers[row], c.kind)
+		return answer.Number(c.numbers[row], c.kind)
 	}
-	return value{}
+	return answer.Value{}
 }
 
 // number returns the number of a row; NaN: it has none.
@@ -45,8 +47,8 @@ func (c *column) number(row int) float64 {
 	if c.numbers != nil {
 		return c.numbers[row]
 	}
-	if v := c.at(row); v.isNumber() {
-		return v.number
+	if v := c.at(row); v.IsNumber() {
+		return v.Number
 	}
 	return math.NaN()
 }
@@ -57,14 +59,14 @@ func (c *column) isNull(row int) bool {
 		v := c.numbers[row]
 		return v != v
 	}
-	return c.at(row).kind == kindNull
+	return c.at(row).Kind == answer.KindNull
 }
 
 // tagValue returns the value of a tag; a tag that is not there is the empty string.
 func (t *table) tagValue(key string) string {
 	for i := range t.tags {
-		if t.tags[i].key == key {
-			return t.tags[i].value
+		if t.tags[i].Key == key {
+			return t.tags[i].Value
 		}
 	}
 	return ""
@@ -84,8 +86,8 @@ func compareTables(a, b *table) int {
 	if c := cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.order, b.order)); c != 0 {
 		return c
 	}
-	return slices.CompareFunc(a.tags, b.tags, func(x, y tag) int {
-		return cmp.Or(strings.Compare(x.key, y.key), strings.Compare(x.value, y.value))
+	return slices.CompareFunc(a.tags, b.tags, func(x, y answer.Tag) int {
+		return cmp.Or(strings.Compare(x.Key, y.Key), strings.Compare(x.Value, y.Value))
 	})
 }
 
@@ -93,7 +95,7 @@ func compareTables(a, b *table) int {
 type group struct {
 	key    string // by which groups are put into order: name and values
 	name   string
-	tags   []tag
+	tags   []answer.Tag
 	tables [][]*table // by read
 }
 
@@ -116,9 +118,9 @@ func (g *grouper) add(read int, t *table) {
 	}
 	of := g.groups[string(g.key)]
 	if of == nil {
-		of = &group{key: string(g.key), name: t.name, tags: make([]tag, len(g.by)), tables: make([][]*table, g.reads)}
+		of = &group{key: string(g.key), name: t.name, tags: make([]answer.Tag, len(g.by)), tables: make([][]*table, g.reads)}
 		for i, name := range g.by {
-			of.tags[i] = tag{name, t.tagValue(name)}
+			of.tags[i] = answer.Tag{Key: name, Value: t.tagValue(name)}
 		}
 		g.groups[of.key] = of
 	}
@@ -161,8 +163,8 @@ func cut(groups []*group, limit, offset int) []*group {
 func (g *group) indexKey() string {
 	var names, values []string
 	for _, t := range g.tags {
-		if t.value != "" {
-			names, values = append(names, t.key), append(values, t.value)
+		if t.Value != "" {
+			names, values = append(names, t.Key), append(values, t.Value)
 		}
 	}
 	return strings.Join(append(names, values...), "|")

@@ -1,4 +1,4 @@
-package influxql
+package answer
 
 import "strconv"
 
@@ -15,14 +15,17 @@ type chunkedFormat struct {
 	written bool   // the statement has a document
 }
 
-func (f *chunkedFormat) begin() {}
+// Begin implements Format.
+func (f *chunkedFormat) Begin() {}
 
-func (f *chunkedFormat) beginStatement(id int) { f.id, f.open, f.written = id, false, false }
+// BeginStatement implements Format.
+func (f *chunkedFormat) BeginStatement(id int) { f.id, f.open, f.written = id, false, false }
 
-func (f *chunkedFormat) series(h *head) {
+// Series implements Format.
+func (f *chunkedFormat) Series(h *Head) {
 	f.closeChunk(false, true)
 	f.head = appendHead(f.head[:0], h)
-	f.timed, f.zone = h.timed, h.zone
+	f.timed, f.zone = h.Timed, h.Zone
 	f.openChunk()
 }
 
@@ -32,7 +35,8 @@ func (f *chunkedFormat) openChunk() {
 	f.open, f.rows, f.written = true, 0, true
 }
 
-func (f *chunkedFormat) row(timeNs int64, values []value) {
+// Row implements Format.
+func (f *chunkedFormat) Row(timeNs int64, values []Value) {
 	if f.rows >= f.rowsMax {
 		f.closeChunk(true, true)
 		f.openChunk()
@@ -60,14 +64,15 @@ func (f *chunkedFormat) closeChunk(goesOn, more bool) {
 		f.text = append(f.text, `,"partial":true`...)
 	}
 	f.text = append(f.text, `}]`...)
-	f.text = appendEnding(f.text, &ending{partial: more})
+	f.text = appendEnding(f.text, &Ending{Partial: more})
 	f.text = append(f.text, "}]}\n"...)
 	f.push()
 }
 
-func (f *chunkedFormat) endStatement(end *ending) {
-	f.closeChunk(false, end.err != nil)
-	if end.err == nil && f.written {
+// EndStatement implements Format.
+func (f *chunkedFormat) EndStatement(end *Ending) {
+	f.closeChunk(false, end.Err != nil)
+	if end.Err == nil && f.written {
 		return
 	}
 	f.text = strconv.AppendInt(append(f.text, `{"results":[{"statement_id":`...), int64(f.id), 10)
@@ -75,4 +80,5 @@ func (f *chunkedFormat) endStatement(end *ending) {
 	f.push()
 }
 
-func (f *chunkedFormat) end() {}
+// End implements Format.
+func (f *chunkedFormat) End() {}

@@ -1,4 +1,4 @@
-package influxql
+package answer
 
 import (
 	"slices"
@@ -17,9 +17,11 @@ type csvFormat struct {
 	prefix  []byte   // name and tags of the open series
 }
 
-func (f *csvFormat) begin() { f.held = pageBytesFlush }
+// Begin implements Format.
+func (f *csvFormat) Begin() { f.held = pageBytesFlush }
 
-func (f *csvFormat) beginStatement(int) { f.columns = nil }
+// BeginStatement implements Format.
+func (f *csvFormat) BeginStatement(int) { f.columns = nil }
 
 // table begins a table.
 func (f *csvFormat) table(columns ...string) {
@@ -36,28 +38,29 @@ func (f *csvFormat) table(columns ...string) {
 	f.text = append(f.text, '\n')
 }
 
-func (f *csvFormat) series(h *head) {
-	if f.columns == nil || !slices.Equal(f.columns, h.columns) {
-		f.columns = slices.Clone(h.columns)
-		f.table(append([]string{"name", "tags"}, h.columns...)...)
+// Series implements Format.
+func (f *csvFormat) Series(h *Head) {
+	if f.columns == nil || !slices.Equal(f.columns, h.Columns) {
+		f.columns = slices.Clone(h.Columns)
+		f.table(append([]string{"name", "tags"}, h.Columns...)...)
 	}
-	f.timed, f.zone = h.timed, h.zone
+	f.timed, f.zone = h.Timed, h.Zone
 	var tags []byte
-	for _, t := range h.tags {
-		if t.value == "" { // as InfluxDB leaves them out here
+	for _, t := range h.Tags {
+		if t.Value == "" { // as InfluxDB leaves them out here
 			continue
 		}
 		if len(tags) > 0 {
 			tags = append(tags, ',')
 		}
-		tags = append(append(append(tags, escapeTag(t.key)...), '='), escapeTag(t.value)...)
+		tags = append(append(append(tags, EscapeTag(t.Key)...), '='), EscapeTag(t.Value)...)
 	}
-	f.prefix = append(appendField(f.prefix[:0], h.name), ',')
+	f.prefix = append(appendField(f.prefix[:0], h.Name), ',')
 	f.prefix = appendField(f.prefix, string(tags))
 }
 
-// escapeTag writes a tag's name or value as line protocol does.
-func escapeTag(s string) string {
+// EscapeTag writes a tag's name or value as line protocol does.
+func EscapeTag(s string) string {
 	return strings.NewReplacer(",", `\,`, " ", `\ `, "=", `\=`).Replace(s)
 }
 
@@ -73,7 +76,8 @@ func appendField(dst []byte, s string) []byte {
 	return append(append(append(dst, '"'), strings.ReplaceAll(s, `"`, `""`)...), '"')
 }
 
-func (f *csvFormat) row(timeNs int64, values []value) {
+// Row implements Format.
+func (f *csvFormat) Row(timeNs int64, values []Value) {
 	f.text = append(f.text, f.prefix...)
 	if f.timed {
 		per := max(f.per, 1) // CSV knows no times as text
@@ -81,24 +85,26 @@ func (f *csvFormat) row(timeNs int64, values []value) {
 	}
 	for i := range values {
 		f.text = append(f.text, ',')
-		switch v := &values[i]; v.kind {
-		case kindFloat, kindInteger:
-			f.text = decimal.AppendPlain(f.text, v.number)
-		case kindString:
-			f.text = appendField(f.text, v.text)
-		case kindBoolean:
-			f.text = strconv.AppendBool(f.text, v.number != 0)
+		switch v := &values[i]; v.Kind {
+		case KindFloat, KindInteger:
+			f.text = decimal.AppendPlain(f.text, v.Number)
+		case KindString:
+			f.text = appendField(f.text, v.Text)
+		case KindBoolean:
+			f.text = strconv.AppendBool(f.text, v.Number != 0)
 		}
 	}
 	f.text = append(f.text, '\n')
 	f.flushIfLong()
 }
 
-func (f *csvFormat) endStatement(end *ending) {
-	if end.err != nil {
+// EndStatement implements Format.
+func (f *csvFormat) EndStatement(end *Ending) {
+	if end.Err != nil {
 		f.table("error")
-		f.text = append(appendField(f.text, end.err.Error()), '\n')
+		f.text = append(appendField(f.text, end.Err.Error()), '\n')
 	}
 }
 
-func (f *csvFormat) end() { f.flush() }
+// End implements Format.
+func (f *csvFormat) End() { f.flush() }

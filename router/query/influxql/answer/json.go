@@ -1,4 +1,4 @@
-package influxql
+package answer
 
 import (
 	"strconv"
@@ -17,12 +17,14 @@ type jsonFormat struct {
 	rows       int  // of the open series
 }
 
-func (f *jsonFormat) begin() {
+// Begin implements Format.
+func (f *jsonFormat) Begin() {
 	f.held = pageBytesHeld
 	f.text = append(f.text, `{"results":[`...)
 }
 
-func (f *jsonFormat) beginStatement(id int) {
+// BeginStatement implements Format.
+func (f *jsonFormat) BeginStatement(id int) {
 	f.start = len(f.text)
 	if f.statements > 0 {
 		f.text = append(f.text, ',')
@@ -32,7 +34,8 @@ func (f *jsonFormat) beginStatement(id int) {
 	f.listed, f.open = false, false
 }
 
-func (f *jsonFormat) series(h *head) {
+// Series implements Format.
+func (f *jsonFormat) Series(h *Head) {
 	f.close()
 	if f.listed {
 		f.text = append(f.text, ',')
@@ -40,28 +43,28 @@ func (f *jsonFormat) series(h *head) {
 		f.text = append(f.text, `,"series":[`...)
 	}
 	f.listed, f.open, f.rows = true, true, 0
-	f.timed, f.zone = h.timed, h.zone
+	f.timed, f.zone = h.Timed, h.Zone
 	f.text = appendHead(f.text, h)
 }
 
 // appendHead appends the beginning of a series, as far as its values.
-func appendHead(dst []byte, h *head) []byte {
+func appendHead(dst []byte, h *Head) []byte {
 	dst = append(dst, '{')
-	if h.name != "" {
-		dst = append(jsontext.AppendHTML(append(dst, `"name":`...), h.name), ',')
+	if h.Name != "" {
+		dst = append(jsontext.AppendHTML(append(dst, `"name":`...), h.Name), ',')
 	}
-	for i, t := range h.tags {
+	for i, t := range h.Tags {
 		if i == 0 {
 			dst = append(dst, `"tags":{`...)
 		}
-		dst = jsontext.AppendHTML(append(jsontext.AppendHTML(dst, t.key), ':'), t.value)
-		if i == len(h.tags)-1 {
+		dst = jsontext.AppendHTML(append(jsontext.AppendHTML(dst, t.Key), ':'), t.Value)
+		if i == len(h.Tags)-1 {
 			dst = append(dst, '}')
 		}
 		dst = append(dst, ',')
 	}
 	dst = append(dst, `"columns":[`...)
-	for i, name := range h.columns {
+	for i, name := range h.Columns {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -90,7 +93,8 @@ func (f *jsonFormat) flushStatement() {
 	}
 }
 
-func (f *jsonFormat) row(timeNs int64, values []value) {
+// Row implements Format.
+func (f *jsonFormat) Row(timeNs int64, values []Value) {
 	if f.rows > 0 {
 		f.text = append(f.text, ',')
 	} else {
@@ -102,7 +106,7 @@ func (f *jsonFormat) row(timeNs int64, values []value) {
 }
 
 // appendRow appends the array of one row.
-func (p *page) appendRow(timeNs int64, values []value) {
+func (p *page) appendRow(timeNs int64, values []Value) {
 	p.text = append(p.text, '[')
 	if p.timed {
 		p.appendTime(timeNs, `"`)
@@ -116,16 +120,16 @@ func (p *page) appendRow(timeNs int64, values []value) {
 	p.text = append(p.text, ']')
 }
 
-func appendValue(dst []byte, v *value) []byte {
-	switch v.kind {
-	case kindFloat:
-		return decimal.AppendJSON(dst, v.number)
-	case kindInteger:
-		return decimal.AppendPlain(dst, v.number)
-	case kindString:
-		return jsontext.AppendHTML(dst, v.text)
-	case kindBoolean:
-		if v.number != 0 {
+func appendValue(dst []byte, v *Value) []byte {
+	switch v.Kind {
+	case KindFloat:
+		return decimal.AppendJSON(dst, v.Number)
+	case KindInteger:
+		return decimal.AppendPlain(dst, v.Number)
+	case KindString:
+		return jsontext.AppendHTML(dst, v.Text)
+	case KindBoolean:
+		if v.Number != 0 {
 			return append(dst, "true"...)
 		}
 		return append(dst, "false"...)
@@ -133,11 +137,12 @@ func appendValue(dst []byte, v *value) []byte {
 	return append(dst, "null"...)
 }
 
-func (f *jsonFormat) endStatement(end *ending) {
-	if end.err != nil && f.start >= 0 {
+// EndStatement implements Format.
+func (f *jsonFormat) EndStatement(end *Ending) {
+	if end.Err != nil && f.start >= 0 {
 		f.text = f.text[:f.start]
 		f.statements--
-		f.beginStatement(f.statements)
+		f.BeginStatement(f.statements)
 	}
 	f.close()
 	if f.listed {
@@ -148,17 +153,18 @@ func (f *jsonFormat) endStatement(end *ending) {
 }
 
 // appendEnding appends the members of a result that follow its series.
-func appendEnding(dst []byte, end *ending) []byte {
-	if end.partial {
+func appendEnding(dst []byte, end *Ending) []byte {
+	if end.Partial {
 		dst = append(dst, `,"partial":true`...)
 	}
-	if end.err != nil {
-		dst = jsontext.AppendHTML(append(dst, `,"error":`...), end.err.Error())
+	if end.Err != nil {
+		dst = jsontext.AppendHTML(append(dst, `,"error":`...), end.Err.Error())
 	}
 	return dst
 }
 
-func (f *jsonFormat) end() {
+// End implements Format.
+func (f *jsonFormat) End() {
 	f.text = append(f.text, "]}\n"...)
 	f.flush()
 }

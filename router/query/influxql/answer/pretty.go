@@ -1,4 +1,4 @@
-package influxql
+package answer
 
 import (
 	"net/http"
