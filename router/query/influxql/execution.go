@@ -1,7 +1,6 @@
 package influxql
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -9,17 +8,13 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/processor"
-	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
 // execution is one request while its statements run.
 type execution struct {
 	*handler
-	ctx      context.Context
-	entry    *admission.Entry
-	source   scan.Source
+	Reader
 	database string    // of statements that name none; canonical
 	now      time.Time // the one moment that the whole request means by now()
 	rowsLeft int64

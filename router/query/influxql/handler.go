@@ -119,8 +119,8 @@ func (h *handler) run(ctx context.Context, entry *admission.Entry, w http.Respon
 	reader := h.shell.Reader(q.consistency)
 	out := answer.New(&missingTeller{ResponseWriter: w, reader: reader}, q.form)
 	x := &execution{
-		handler: h, ctx: ctx, entry: entry, source: reader.Source, database: q.database, now: h.shell.Clock().UTC(),
-		rowsLeft: h.limits.RowsMax,
+		handler: h, Reader: Reader{ctx: ctx, source: reader.Source, entry: entry, parallel: h.limits.Parallel},
+		database: q.database, now: h.shell.Clock().UTC(), rowsLeft: h.limits.RowsMax,
 	}
 	if q.form.ChunkRows > 0 {
 		x.rowsLeft = 1 << 62

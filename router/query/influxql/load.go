@@ -2,6 +2,7 @@ package influxql
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
@@ -21,18 +23,26 @@ type span struct{ from, to int64 }
 // holding is memory that a statement holds.
 type holding struct{ bytes atomic.Int64 }
 
+// Reader reads what is stored, on account of one query.
+type Reader struct {
+	ctx      context.Context
+	source   scan.Source
+	entry    *admission.Entry
+	parallel int // visitors of a scan at once
+}
+
 // take charges memory to the query.
-func (x *execution) take(h *holding, bytes int64) error {
+func (r *Reader) take(h *holding, bytes int64) error {
 	h.bytes.Add(bytes)
-	return x.entry.Take(bytes)
+	return r.entry.Take(bytes)
 }
 
 // release frees all of it.
-func (x *execution) release(h *holding) { x.entry.Give(h.bytes.Swap(0)) }
+func (r *Reader) release(h *holding) { r.entry.Give(h.bytes.Swap(0)) }
 
 // loader reads one measurement.
 type loader struct {
-	x         *execution
+	reader    *Reader
 	held      *holding
 	m         *measurement
 	inputs    []ql.VarRef // columns of the tables
@@ -45,8 +55,8 @@ type loader struct {
 }
 
 // newLoader prepares a read; nil: the measurement has none of the fields.
-func (x *execution) newLoader(held *holding, m *measurement, inputs []ql.VarRef, where ql.Expr) (*loader, error) {
-	l := &loader{x: x, held: held, m: m, inputs: inputs, condition: splitCondition(where, m)}
+func (r *Reader) newLoader(held *holding, m *measurement, inputs []ql.VarRef, where ql.Expr) (*loader, error) {
+	l := &loader{reader: r, held: held, m: m, inputs: inputs, condition: splitCondition(where, m)}
 	for _, ref := range inputs {
 		if m.hasField(ref.Val) && !slices.Contains(l.fields, ref.Val) {
 			l.fields = append(l.fields, ref.Val)
@@ -108,16 +118,16 @@ type pieces struct {
 
 // tables reads samples and joins the fields of each set of tags.
 func (l *loader) tables(of span) ([]*table, error) {
-	request := &scan.Request{Selector: l.selector(l.fields), Limits: l.x.entry.Limits(), Parallel: l.x.limits.Parallel}
+	request := &scan.Request{Selector: l.selector(l.fields), Limits: l.reader.entry.Limits(), Parallel: l.reader.parallel}
 	request.FromMs, request.ToMs = msRange(of.from, of.to)
 	if request.FromMs > request.ToMs {
 		return nil, nil
 	}
-	workers := make([]pieces, l.x.limits.Parallel)
+	workers := make([]pieces, l.reader.parallel)
 	for i := range workers {
 		workers[i].loader = l
 	}
-	err := l.x.source.Scan(l.x.ctx, request, func(worker int, c *scan.Chunk) error { return workers[worker].visit(c) })
+	err := l.reader.source.Scan(l.reader.ctx, request, func(worker int, c *scan.Chunk) error { return workers[worker].visit(c) })
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +164,7 @@ func (p *pieces) visit(c *scan.Chunk) error {
 		}
 	}
 	p.trim()
-	return p.loader.x.take(p.loader.held, 16*int64(len(p.times)-grown))
+	return p.loader.reader.take(p.loader.held, 16*int64(len(p.times)-grown))
 }
 
 // trim drops what cannot be among the rows of the answer: a row stands behind all earlier
@@ -209,7 +219,7 @@ func (p *pieces) finish() error {
 		}
 		kept.times = p.last
 		p.all = append(p.all, kept)
-		if err := p.loader.x.take(p.loader.held, int64(pieceBytes+2*len(p.key))); err != nil {
+		if err := p.loader.reader.take(p.loader.held, int64(pieceBytes+2*len(p.key))); err != nil {
 			return err
 		}
 	}
@@ -278,8 +288,8 @@ func (l *loader) join(all []piece) ([]*table, error) {
 		clear(all[:n])
 		all = all[n:]
 		if len(tables)&(1<<8-1) == 0 {
-			processor.Of(l.x.ctx).Pace()
-			if err := l.x.ctx.Err(); err != nil {
+			processor.Of(l.reader.ctx).Pace()
+			if err := l.reader.ctx.Err(); err != nil {
 				return nil, err
 			}
 		}
@@ -307,7 +317,7 @@ func (l *loader) joinOne(parts []piece) (*table, error) {
 			}
 		}
 	}
-	if err := l.x.take(l.held, int64(8*len(times)*(len(parts)-1))); err != nil {
+	if err := l.reader.take(l.held, int64(8*len(times)*(len(parts)-1))); err != nil {
 		return nil, err
 	}
 	t := &table{name: l.m.name, tags: parts[0].tags, order: parts[0].order, times: times, columns: make([]column, len(l.inputs))}

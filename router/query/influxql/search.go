@@ -72,7 +72,7 @@ func (l *loader) search(of span, read *windowRead, all *scan.Request) (tables []
 	slices.SortStableFunc(tables, func(a, b *table) int {
 		return cmp.Or(compareTables(a, b), cmp.Compare(a.windows.place, b.windows.place))
 	})
-	return tables, true, l.x.entry.Count(int64(len(series)), samples)
+	return tables, true, l.reader.entry.Count(int64(len(series)), samples)
 }
 
 // scanOften is a scan, by one visitor, of which nothing counts for the limits of the query in
@@ -81,14 +81,14 @@ func (l *loader) scanOften(request *scan.Request, visit scan.Visitor) error {
 	request.Parallel = 1
 	var key []byte
 	var series, samples int64
-	err := l.x.source.Scan(l.x.ctx, request, func(worker int, c *scan.Chunk) error {
+	err := l.reader.source.Scan(l.reader.ctx, request, func(worker int, c *scan.Chunk) error {
 		if series == 0 || !bytes.Equal(key, c.Key) {
 			key, series = append(key[:0], c.Key...), series+1
 		}
 		samples += int64(len(c.Times))
 		return visit(worker, c)
 	})
-	l.x.entry.Uncount(series, samples)
+	l.reader.entry.Uncount(series, samples)
 	return err
 }
 

@@ -42,7 +42,7 @@ type windowWorker struct {
 
 // windows reads aggregates by window: one table for each series.
 func (l *loader) windows(of span, read *windowRead) ([]*table, error) {
-	request := &scan.Request{Selector: l.selector(read.fields), Limits: l.x.entry.Limits(), Parallel: l.x.limits.Parallel}
+	request := &scan.Request{Selector: l.selector(read.fields), Limits: l.reader.entry.Limits(), Parallel: l.reader.parallel}
 	request.FromMs, request.ToMs = msRange(of.from, of.to)
 	if request.FromMs > request.ToMs {
 		return nil, nil
@@ -58,11 +58,11 @@ func (l *loader) windows(of span, read *windowRead) ([]*table, error) {
 		}
 		request.Windows = &w
 	}
-	workers := make([]windowWorker, l.x.limits.Parallel)
+	workers := make([]windowWorker, l.reader.parallel)
 	for i := range workers {
 		workers[i].loader, workers[i].read, workers[i].span = l, read, of
 	}
-	err := l.x.source.Scan(l.x.ctx, request, func(worker int, c *scan.Chunk) error {
+	err := l.reader.source.Scan(l.reader.ctx, request, func(worker int, c *scan.Chunk) error {
 		w := &workers[worker]
 		if err := w.start(c.Key); err != nil || w.skip {
 			return err
@@ -117,7 +117,7 @@ func (w *windowWorker) take(c *scan.Chunk) error {
 	n.sums = append(n.sums, c.Sum...)
 	n.least, n.most = append(n.least, c.Min...), append(n.most, c.Max...)
 	n.first, n.last = append(n.first, c.First...), append(n.last, c.Last...)
-	return w.loader.x.take(w.loader.held, w.bytes()-before)
+	return w.loader.reader.take(w.loader.held, w.bytes()-before)
 }
 
 // bytes is about what the windows of the series hold.
@@ -135,7 +135,7 @@ func (w *windowWorker) fold(c *scan.Chunk) error {
 			w.put(c.Times[i]*nsPerMs, v)
 		}
 	}
-	return w.loader.x.take(w.loader.held, w.bytes()-before)
+	return w.loader.reader.take(w.loader.held, w.bytes()-before)
 }
 
 // put adds a value to its window; times grow.
@@ -218,7 +218,7 @@ func (w *windowWorker) close() error {
 	}
 	w.result = append(w.result, t)
 	w.key = w.key[:0]
-	return l.x.take(l.held, int64(pieceBytes+2*len(w.key)))
+	return l.reader.take(l.held, int64(pieceBytes+2*len(w.key)))
 }
 
 // newest reads the newest value of each series, if it can be told by that alone: ok is
@@ -228,7 +228,7 @@ func (l *loader) newest(of span, fields []string) (all []*table, ok bool, err er
 	selector := l.selector(fields)
 	w := windowWorker{pieces: pieces{loader: l}, read: &windowRead{aggregates: scan.AggregateLast}, span: of}
 	ok = true
-	err = l.x.source.Last(l.x.ctx, &selector, from, l.x.entry.Limits(), func(p scan.Point) error {
+	err = l.reader.source.Last(l.reader.ctx, &selector, from, l.reader.entry.Limits(), func(p scan.Point) error {
 		if p.TimeMs > to || p.Value != p.Value {
 			ok = false
 			return scan.ErrStopped
