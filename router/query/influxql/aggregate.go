@@ -6,28 +6,29 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // aggregate answers calls.
 func (s *selection) aggregate(out answer.Sink) error {
 	reads := s.planReads()
-	by := newGrouper(s.by, len(reads))
+	by := load.NewGrouper(s.by, len(reads))
 	for i, r := range reads {
 		tables, err := s.readFor(r)
 		if err != nil {
 			return err
 		}
 		for _, t := range tables {
-			by.add(i, t)
+			by.Add(i, t)
 		}
 	}
-	for _, g := range s.inOrder(by.sorted()) {
-		if err := s.ctx.Err(); err != nil {
+	for _, g := range s.inOrder(by.Sorted()) {
+		if err := s.Ctx.Err(); err != nil {
 			return err
 		}
-		held := &holding{}
+		held := &load.Holding{}
 		err := s.answerGroup(g, held, out)
-		s.release(held)
+		s.Release(held)
 		if err != nil {
 			return err
 		}
@@ -37,7 +38,7 @@ func (s *selection) aggregate(out answer.Sink) error {
 
 // aggregateRead is one read of all sources, for the calls that are computed from the same span.
 type aggregateRead struct {
-	span  span
+	span  load.Span
 	calls []*call // innermost ones
 }
 
@@ -57,7 +58,7 @@ func (s *selection) planReads() []*aggregateRead {
 }
 
 // readFor reads windows where that is enough, else samples.
-func (s *selection) readFor(r *aggregateRead) ([]*table, error) {
+func (s *selection) readFor(r *aggregateRead) ([]*load.Table, error) {
 	loaders, read, err := s.planWindows(r)
 	if err != nil {
 		return nil, err
@@ -65,11 +66,11 @@ func (s *selection) readFor(r *aggregateRead) ([]*table, error) {
 	if read == nil {
 		return s.read(r.span)
 	}
-	var all []*table
-	onlyLast := s.interval.durationNs == 0 && !slices.ContainsFunc(r.calls, func(c *call) bool { return c.name != "last" })
+	var all []*load.Table
+	onlyLast := s.interval.DurationNs == 0 && !slices.ContainsFunc(r.calls, func(c *call) bool { return c.name != "last" })
 	for _, l := range loaders {
 		if onlyLast {
-			tables, ok, err := l.newest(r.span, read.fields)
+			tables, ok, err := l.Newest(r.span, read.Fields)
 			if err != nil {
 				return nil, err
 			}
@@ -78,7 +79,7 @@ func (s *selection) readFor(r *aggregateRead) ([]*table, error) {
 				continue
 			}
 		}
-		tables, err := l.windows(r.span, read)
+		tables, err := l.Windows(r.span, read)
 		if err != nil {
 			return nil, err
 		}
@@ -90,8 +91,8 @@ func (s *selection) readFor(r *aggregateRead) ([]*table, error) {
 // planWindows returns which windows to read; a nil read: samples have to be read. That is so
 // where a field is compared or answered beside a point that was picked, where a source is
 // a subquery, and for functions of all values.
-func (s *selection) planWindows(r *aggregateRead) ([]*loader, *windowRead, error) {
-	read := &windowRead{interval: s.interval}
+func (s *selection) planWindows(r *aggregateRead) ([]*load.Loader, *load.WindowRead, error) {
+	read := &load.WindowRead{Interval: s.interval}
 	for _, c := range r.calls {
 		aggregates, ok := aggregatesOf(c.name)
 		if !ok {
@@ -100,13 +101,13 @@ func (s *selection) planWindows(r *aggregateRead) ([]*loader, *windowRead, error
 		if s.inputs[c.input].Type != ql.Float {
 			return nil, nil, nil
 		}
-		read.aggregates |= aggregates
-		if name := s.inputs[c.input].Val; !slices.Contains(read.fields, name) {
-			read.fields = append(read.fields, name)
+		read.Aggregates |= aggregates
+		if name := s.inputs[c.input].Val; !slices.Contains(read.Fields, name) {
+			read.Fields = append(read.Fields, name)
 		}
-		read.timed = read.timed || c.selector && s.interval.durationNs == 0
+		read.Timed = read.Timed || c.selector && s.interval.DurationNs == 0
 	}
-	var loaders []*loader
+	var loaders []*load.Loader
 	for _, source := range s.stmt.Sources {
 		m, ok := source.(*ql.Measurement)
 		if !ok {
@@ -119,11 +120,11 @@ func (s *selection) planWindows(r *aggregateRead) ([]*loader, *windowRead, error
 		if l == nil {
 			continue
 		}
-		if len(l.condition.fields) > 0 || s.picksFields(l) {
+		if len(l.Condition.Fields) > 0 || s.picksFields(l) {
 			return nil, nil, nil
 		}
 		if !s.groupedByAll(l) && slices.ContainsFunc(r.calls, func(c *call) bool { return c.name == "first" || c.name == "last" }) {
-			read.timed = true // of several series, the one that was first or last
+			read.Timed = true // of several series, the one that was first or last
 		}
 		loaders = append(loaders, l)
 	}
@@ -131,17 +132,17 @@ func (s *selection) planWindows(r *aggregateRead) ([]*loader, *windowRead, error
 }
 
 // picksFields reports whether fields are answered beside calls.
-func (s *selection) picksFields(l *loader) bool {
-	return slices.ContainsFunc(s.auxiliary, func(a auxiliary) bool { return l.m.hasField(s.inputs[a.input].Val) })
+func (s *selection) picksFields(l *load.Loader) bool {
+	return slices.ContainsFunc(s.auxiliary, func(a auxiliary) bool { return l.Of.HasField(s.inputs[a.input].Val) })
 }
 
 // groupedByAll reports whether each group is one series of each field.
-func (s *selection) groupedByAll(l *loader) bool {
-	return !slices.ContainsFunc(l.m.tags, func(name string) bool { return !slices.Contains(s.by, name) })
+func (s *selection) groupedByAll(l *load.Loader) bool {
+	return !slices.ContainsFunc(l.Of.Tags, func(name string) bool { return !slices.Contains(s.by, name) })
 }
 
 // answerGroup computes the calls of a group and answers its rows.
-func (s *selection) answerGroup(g *group, held *holding, out answer.Sink) error {
+func (s *selection) answerGroup(g *load.Group, held *load.Holding, out answer.Sink) error {
 	points := make([][]point, len(s.calls))
 	found := false
 	for i, c := range s.calls {

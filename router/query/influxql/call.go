@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // call is a function of a selection, over a field or over another call.
@@ -17,7 +18,7 @@ type call struct {
 	place    int         // among the symbols
 	kind     answer.Kind // of what it gives
 	selector bool        // it is all there is and picks single points: they keep their time
-	span     span        // of the points that it is computed from
+	span     load.Span   // of the points that it is computed from
 	inner    *call
 	input    int // without inner: the column of its field
 	read     int // without inner: which of the reads it is computed from
@@ -31,8 +32,8 @@ type call struct {
 // point is what a call gives.
 type point struct {
 	time   int64
-	number float64 // NaN: null, or a text
-	table  *table  // where it was picked; nil: nowhere
+	number float64     // NaN: null, or a text
+	table  *load.Table // where it was picked; nil: nowhere
 	row    int32
 	empty  bool // there is no value, as fill() has put in nothing
 }
@@ -51,13 +52,13 @@ func (c *call) valueOf(p *point) answer.Value {
 		if p.table == nil {
 			return answer.Value{}
 		}
-		return p.table.columns[c.base().input].at(int(p.row))
+		return p.table.Columns[c.base().input].At(int(p.row))
 	}
 	return answer.Number(p.number, c.kind)
 }
 
 // newCall plans a call over the points of a span.
-func (s *selection) newCall(expr *ql.Call, of span) (*call, error) {
+func (s *selection) newCall(expr *ql.Call, of load.Span) (*call, error) {
 	t, err := typesOf().EvalType(expr)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (s *selection) newCall(expr *ql.Call, of span) (*call, error) {
 	if len(expr.Args) == 0 {
 		return nil, fmt.Errorf("invalid number of arguments for %s", expr.Name)
 	}
-	if isTransform(c.name) && c.name != "cumulative_sum" && s.interval.durationNs != 0 {
+	if isTransform(c.name) && c.name != "cumulative_sum" && s.interval.DurationNs != 0 {
 		of = s.extended(of)
 	}
 	s.setParameters(c)
@@ -92,8 +93,8 @@ func (s *selection) setParameters(c *call) {
 	switch {
 	case c.name == "elapsed":
 		c.unitNs = 1
-	case c.name != "integral" && s.interval.durationNs != 0:
-		c.unitNs = s.interval.durationNs
+	case c.name != "integral" && s.interval.DurationNs != 0:
+		c.unitNs = s.interval.DurationNs
 	}
 	arguments := c.expr.Args[1:]
 	if len(arguments) == 0 {
@@ -117,13 +118,13 @@ func (s *selection) setParameters(c *call) {
 }
 
 // extended adds the window before the span, from which the first one is told apart.
-func (s *selection) extended(of span) span {
-	d := s.interval.durationNs
+func (s *selection) extended(of load.Span) load.Span {
+	d := s.interval.DurationNs
 	switch {
-	case s.ascending && of.from > ql.MinTime+d:
-		of.from -= d
-	case !s.ascending && of.to < ql.MaxTime-d:
-		of.to += d
+	case s.ascending && of.From > ql.MinTime+d:
+		of.From -= d
+	case !s.ascending && of.To < ql.MaxTime-d:
+		of.To += d
 	}
 	return of
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // cardinality is a SHOW … CARDINALITY statement.
@@ -68,8 +69,8 @@ func (x *execution) showCardinality(c *cardinality, out answer.Sink) error {
 		return count(&answer.Head{Columns: []string{"count"}}, int64(len(names)))
 	}
 	var total int64
-	held := &holding{}
-	defer x.release(held)
+	held := &load.Holding{}
+	defer x.Release(held)
 	err := x.eachMeasurement(c.database, c.sources, c.where, func(name string, in *catalogue) error {
 		n, err := in.count(held, c, name)
 		if err != nil || n == 0 {
@@ -88,14 +89,14 @@ func (x *execution) showCardinality(c *cardinality, out answer.Sink) error {
 }
 
 // count returns the number of series, fields, tags or values of tags of a measurement.
-func (c *catalogue) count(held *holding, of *cardinality, metric string) (int64, error) {
+func (c *catalogue) count(held *load.Holding, of *cardinality, metric string) (int64, error) {
 	switch of.what {
 	case "FIELD KEY":
-		m, err := c.x.readMeasurement(c.database, metric, scan.TimeMsMin, scan.TimeMsMax)
+		m, err := c.x.ReadMeasurement(c.database, metric, scan.TimeMsMin, scan.TimeMsMax)
 		if err != nil {
 			return 0, err
 		}
-		return int64(len(m.fields)), nil
+		return int64(len(m.Fields)), nil
 	case "TAG KEY":
 		keys, err := c.tagKeys(metric)
 		return int64(len(keys)), err
@@ -104,13 +105,13 @@ func (c *catalogue) count(held *holding, of *cardinality, metric string) (int64,
 		return int64(len(rows)), err
 	}
 	if c.decide == nil { // one field: the index knows
-		m, err := c.x.readMeasurement(c.database, metric, scan.TimeMsMin, scan.TimeMsMax)
+		m, err := c.x.ReadMeasurement(c.database, metric, scan.TimeMsMin, scan.TimeMsMax)
 		if err != nil {
 			return 0, err
 		}
-		if len(m.fields) == 1 {
-			selector := scan.Selector{Database: c.database, Metric: metric, Matchers: c.condition.matchers}
-			return c.x.source.Series(c.x.ctx, &selector, 1, func(series.Key) error { return nil })
+		if len(m.Fields) == 1 {
+			selector := scan.Selector{Database: c.database, Metric: metric, Matchers: c.condition.Matchers}
+			return c.x.Source.Series(c.x.Ctx, &selector, 1, func(series.Key) error { return nil })
 		}
 	}
 	keys, err := c.seriesKeys(held, metric)

@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // knownDatabases are the databases of a source: one is there once it has a series.
@@ -38,7 +39,7 @@ func (x *execution) checkDatabase(database string) error {
 	if database == "" {
 		return nil
 	}
-	names, err := x.databases.List(x.ctx)
+	names, err := x.databases.List(x.Ctx)
 	if err == nil && !slices.Contains(names, database) {
 		err = databaseNotFound(database)
 	}
@@ -48,7 +49,7 @@ func (x *execution) checkDatabase(database string) error {
 // measurementNames returns the sorted names of the measurements of FROM, of all when there is
 // none. An error: the database is not there.
 func (x *execution) measurementNames(database string, sources ql.Sources) ([]string, error) {
-	all, err := x.source.Metrics(x.ctx, database, "", 0)
+	all, err := x.Source.Metrics(x.Ctx, database, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +71,8 @@ func (x *execution) measurementNames(database string, sources ql.Sources) ([]str
 type catalogue struct {
 	x         *execution
 	database  string
-	condition condition
-	decide    evaluator
+	condition load.Condition
+	decide    load.Evaluator
 	names     []string // symbols of decide
 }
 
@@ -84,11 +85,11 @@ func (x *execution) newCatalogue(database string, where ql.Expr) (*catalogue, er
 	if err := checkCondition(expr); err != nil {
 		return nil, err
 	}
-	c := &catalogue{x: x, database: database, condition: splitCondition(expr, &measurement{})}
-	if c.condition.rest == nil {
+	c := &catalogue{x: x, database: database, condition: load.SplitCondition(expr, &load.Measurement{})}
+	if c.condition.Rest == nil {
 		return c, nil
 	}
-	c.decide, err = newEvaluator(c.condition.rest, func(expr ql.Expr) (int, bool) {
+	c.decide, err = load.NewEvaluator(c.condition.Rest, func(expr ql.Expr) (int, bool) {
 		ref, ok := expr.(*ql.VarRef)
 		if !ok {
 			return 0, false
@@ -104,14 +105,14 @@ func (x *execution) newCatalogue(database string, where ql.Expr) (*catalogue, er
 }
 
 // isAll reports whether the condition leaves nothing out.
-func (c *catalogue) isAll() bool { return len(c.condition.matchers) == 0 && c.decide == nil }
+func (c *catalogue) isAll() bool { return len(c.condition.Matchers) == 0 && c.decide == nil }
 
 // walk visits the series of a measurement, or of all when it is empty, as far as stop says.
 func (c *catalogue) walk(metric string, visit func(metric string, parts []series.Tag) error) error {
-	selector := scan.Selector{Database: c.database, Metric: metric, MetricAny: metric == "", Matchers: c.condition.matchers}
+	selector := scan.Selector{Database: c.database, Metric: metric, MetricAny: metric == "", Matchers: c.condition.Matchers}
 	var parts []series.Tag
 	symbols := make([]answer.Value, len(c.names))
-	_, err := c.x.source.Series(c.x.ctx, &selector, 0, func(key series.Key) error {
+	_, err := c.x.Source.Series(c.x.Ctx, &selector, 0, func(key series.Key) error {
 		var name []byte
 		var err error
 		if _, name, parts, err = key.Parts(parts[:0]); err != nil {
@@ -122,7 +123,7 @@ func (c *catalogue) walk(metric string, visit func(metric string, parts []series
 				if symbol == "_name" {
 					symbols[i] = answer.String(string(name))
 				} else {
-					symbols[i] = answer.String(valueOfPart(parts, symbol))
+					symbols[i] = answer.String(load.ValueOfPart(parts, symbol))
 				}
 			}
 			if !c.decide(symbols).IsTrue() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // change runs a statement that makes or deletes something.
@@ -20,7 +21,7 @@ func (x *execution) change(statement ql.Statement) error {
 		if name == "" {
 			return errors.New("the default database cannot be dropped: drop its measurements")
 		}
-		return x.databases.Drop(x.ctx, name)
+		return x.databases.Drop(x.Ctx, name)
 	case *ql.DropMeasurementStatement:
 		return x.remove(scan.Selector{Database: x.database, Metric: s.Name}, scan.TimeMsMin, scan.TimeMsMax)
 	case *ql.DropSeriesStatement:
@@ -50,7 +51,7 @@ func (x *execution) createDatabase(s *ql.CreateDatabaseStatement) error {
 	if name == "" {
 		return nil // the default one is always there
 	}
-	return x.databases.Create(x.ctx, name)
+	return x.databases.Create(x.Ctx, name)
 }
 
 var errNoDeleter = errors.New("deleting is not offered here")
@@ -60,7 +61,7 @@ func (x *execution) remove(selector scan.Selector, fromMs, toMs int64) error {
 	if x.deleter == nil {
 		return errNoDeleter
 	}
-	_, err := x.deleter.Delete(x.ctx, &selector, fromMs, toMs)
+	_, err := x.deleter.Delete(x.Ctx, &selector, fromMs, toMs)
 	return err
 }
 
@@ -75,7 +76,7 @@ func (x *execution) removeSeries(sources ql.Sources, where ql.Expr) error {
 		return err
 	}
 	from, to := int64(scan.TimeMsMin), int64(scan.TimeMsMax)
-	if low, high := msRange(times.MinTimeNano(), times.MaxTimeNano()); !times.Min.IsZero() || !times.Max.IsZero() {
+	if low, high := load.MsRange(times.MinTimeNano(), times.MaxTimeNano()); !times.Min.IsZero() || !times.Max.IsZero() {
 		if !times.Min.IsZero() {
 			from = low
 		}
@@ -103,12 +104,12 @@ func (x *execution) removeSeries(sources ql.Sources, where ql.Expr) error {
 
 // removeFrom deletes from one measurement.
 func (x *execution) removeFrom(database, name string, where ql.Expr, fromMs, toMs int64) error {
-	m, err := x.readMeasurement(database, name, scan.TimeMsMin, scan.TimeMsMax)
+	m, err := x.ReadMeasurement(database, name, scan.TimeMsMin, scan.TimeMsMax)
 	if err != nil {
 		return err
 	}
 	for _, ref := range ql.ExprNames(where) {
-		if m.hasField(ref.Val) && !m.hasTag(ref.Val) {
+		if m.HasField(ref.Val) && !m.HasTag(ref.Val) {
 			return errors.New("fields not supported in WHERE clause during deletion")
 		}
 	}
@@ -117,7 +118,7 @@ func (x *execution) removeFrom(database, name string, where ql.Expr, fromMs, toM
 		return err
 	}
 	if c.decide == nil {
-		return x.remove(scan.Selector{Database: database, Metric: name, Matchers: c.condition.matchers}, fromMs, toMs)
+		return x.remove(scan.Selector{Database: database, Metric: name, Matchers: c.condition.Matchers}, fromMs, toMs)
 	}
 	var all []scan.Selector
 	err = c.walk(name, func(_ string, parts []series.Tag) error {

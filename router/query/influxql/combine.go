@@ -3,13 +3,15 @@ package influxql
 import (
 	"math"
 	"slices"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // combine joins the windows of tables, in their order.
-func (s *selection) combine(c *call, tables []*table) []point {
-	of := make([]*table, 0, len(tables))
+func (s *selection) combine(c *call, tables []*load.Table) []point {
+	of := make([]*load.Table, 0, len(tables))
 	for _, t := range tables {
-		if t.windows != nil && t.windows.place == c.input {
+		if t.Windows != nil && t.Windows.Place == c.input {
 			of = append(of, t)
 		}
 	}
@@ -19,7 +21,7 @@ func (s *selection) combine(c *call, tables []*table) []point {
 	add := adderOf(c.name)
 	for _, t := range of {
 		at := 0
-		for i, start := range t.windows.starts {
+		for i, start := range t.Windows.Starts {
 			for starts[at] != start {
 				at++
 			}
@@ -36,11 +38,11 @@ func (s *selection) combine(c *call, tables []*table) []point {
 }
 
 // allStarts returns the starts of all windows, ascending.
-func allStarts(tables []*table) []int64 {
+func allStarts(tables []*load.Table) []int64 {
 	var starts, before []int64
 	for _, t := range tables {
-		if w := t.windows.starts; len(before) == 0 || &w[0] != &before[0] || len(w) != len(before) {
-			starts, before = union(starts, w), w
+		if w := t.Windows.Starts; len(before) == 0 || &w[0] != &before[0] || len(w) != len(before) {
+			starts, before = load.Union(starts, w), w
 		}
 	}
 	return starts
@@ -52,55 +54,55 @@ type windowSum struct {
 	sum         float64
 	least, most float64
 	at          int64 // of the point that was picked
-	table       *table
+	table       *load.Table
 }
 
 // add adds the window i of a table.
-type adder func(a *windowSum, t *table, i int)
+type adder func(a *windowSum, t *load.Table, i int)
 
 // adderOf returns the function that joins windows for a function of the language.
 func adderOf(name string) adder {
 	switch name {
 	case "count":
-		return func(a *windowSum, t *table, i int) { a.count += t.windows.counts[i] }
+		return func(a *windowSum, t *load.Table, i int) { a.count += t.Windows.Counts[i] }
 	case "sum":
-		return func(a *windowSum, t *table, i int) { a.sum += t.windows.sums[i] }
+		return func(a *windowSum, t *load.Table, i int) { a.sum += t.Windows.Sums[i] }
 	case "mean":
-		return func(a *windowSum, t *table, i int) {
-			a.count += t.windows.counts[i]
-			a.sum += t.windows.sums[i]
+		return func(a *windowSum, t *load.Table, i int) {
+			a.count += t.Windows.Counts[i]
+			a.sum += t.Windows.Sums[i]
 		}
 	case "spread":
-		return func(a *windowSum, t *table, i int) {
-			w := t.windows
-			if a.table == nil || w.least[i] < a.least {
-				a.least = w.least[i]
+		return func(a *windowSum, t *load.Table, i int) {
+			w := t.Windows
+			if a.table == nil || w.Least[i] < a.least {
+				a.least = w.Least[i]
 			}
-			if a.table == nil || w.most[i] > a.most {
-				a.most = w.most[i]
+			if a.table == nil || w.Most[i] > a.most {
+				a.most = w.Most[i]
 			}
 			a.table = t
 		}
 	case "min":
-		return func(a *windowSum, t *table, i int) {
-			w := t.windows
-			a.pick(t, w.least[i], timeOf(w.leastAt, i), w.least[i] < a.sum)
+		return func(a *windowSum, t *load.Table, i int) {
+			w := t.Windows
+			a.pick(t, w.Least[i], timeOf(w.LeastAt, i), w.Least[i] < a.sum)
 		}
 	case "max":
-		return func(a *windowSum, t *table, i int) {
-			w := t.windows
-			a.pick(t, w.most[i], timeOf(w.mostAt, i), w.most[i] > a.sum)
+		return func(a *windowSum, t *load.Table, i int) {
+			w := t.Windows
+			a.pick(t, w.Most[i], timeOf(w.MostAt, i), w.Most[i] > a.sum)
 		}
 	case "first":
-		return func(a *windowSum, t *table, i int) {
-			w := t.windows
-			v, at := w.first[i], timeOf(w.firstAt, i)
+		return func(a *windowSum, t *load.Table, i int) {
+			w := t.Windows
+			v, at := w.First[i], timeOf(w.FirstAt, i)
 			a.pickTimed(t, v, at, at < a.at)
 		}
 	}
-	return func(a *windowSum, t *table, i int) { // last
-		w := t.windows
-		v, at := w.last[i], timeOf(w.lastAt, i)
+	return func(a *windowSum, t *load.Table, i int) { // last
+		w := t.Windows
+		v, at := w.Last[i], timeOf(w.LastAt, i)
 		a.pickTimed(t, v, at, at > a.at)
 	}
 }
@@ -116,14 +118,14 @@ func timeOf(times []int64, i int) int64 {
 }
 
 // pick takes a value over that is better, or as good and older.
-func (a *windowSum) pick(t *table, v float64, at int64, better bool) {
+func (a *windowSum) pick(t *load.Table, v float64, at int64, better bool) {
 	if a.table == nil || better || v == a.sum && at < a.at {
 		a.sum, a.at, a.table = v, at, t
 	}
 }
 
 // pickTimed takes a value over whose time is better, or the same when it is larger.
-func (a *windowSum) pickTimed(t *table, v float64, at int64, better bool) {
+func (a *windowSum) pickTimed(t *load.Table, v float64, at int64, better bool) {
 	if a.table == nil || better || at == a.at && v > a.sum {
 		a.sum, a.at, a.table = v, at, t
 	}

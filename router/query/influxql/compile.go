@@ -7,6 +7,8 @@ import (
 	"time"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // compiler checks a SELECT as InfluxDB 1.8 does, with its messages, and brings it into the
@@ -17,7 +19,7 @@ type compiler struct {
 
 	condition ql.Expr // without time
 	times     ql.TimeRange
-	interval  interval
+	interval  load.Interval
 	inherited bool // the interval is that of the statement around
 	ascending bool
 	timeName  string // of the time column
@@ -97,7 +99,7 @@ func (c *compiler) checkSubquery(stmt *ql.SelectStatement) error {
 		return errors.New("subqueries must be ordered in the same direction as the query itself")
 	}
 	sub.ascending = c.ascending
-	if c.interval.durationNs != 0 && sub.interval.durationNs == 0 {
+	if c.interval.DurationNs != 0 && sub.interval.DurationNs == 0 {
 		sub.interval, sub.inherited = c.interval, true
 	}
 	return sub.check(stmt)
@@ -175,7 +177,7 @@ func (c *compiler) checkBinary(expr *ql.BinaryExpr) error {
 
 // checkDimensions reads GROUP BY.
 func (c *compiler) checkDimensions(stmt *ql.SelectStatement) error {
-	c.interval.location = zoneOf(stmt)
+	c.interval.Location = zoneOf(stmt)
 	for _, d := range stmt.Dimensions {
 		d.Expr = ql.Reduce(d.Expr, nil)
 		switch expr := d.Expr.(type) {
@@ -207,13 +209,13 @@ func (c *compiler) checkTime(stmt *ql.SelectStatement, call *ql.Call) error {
 	if !ok {
 		return errors.New("time dimension must have duration argument")
 	}
-	if c.interval.durationNs != 0 {
+	if c.interval.DurationNs != 0 {
 		return errors.New("multiple time dimensions not allowed")
 	}
 	if duration.Val <= 0 {
 		return fmt.Errorf("time dimension must be a positive duration, got %s", ql.FormatDuration(duration.Val))
 	}
-	c.interval.durationNs = int64(duration.Val)
+	c.interval.DurationNs = int64(duration.Val)
 	if len(call.Args) == 1 {
 		return nil
 	}
@@ -221,7 +223,7 @@ func (c *compiler) checkTime(stmt *ql.SelectStatement, call *ql.Call) error {
 	if err != nil {
 		return err
 	}
-	c.interval.offsetNs = int64(offset)
+	c.interval.OffsetNs = int64(offset)
 	call.Args[1] = &ql.DurationLiteral{Val: offset}
 	return nil
 }
@@ -265,7 +267,7 @@ func (c *compiler) checkTogether(stmt *ql.SelectStatement) error {
 		return errors.New("fill(none) must be used with a function")
 	case c.calls == 0 && stmt.Fill == ql.LinearFill:
 		return errors.New("fill(linear) must be used with a function")
-	case c.calls == 0 && c.interval.durationNs != 0 && !c.inherited:
+	case c.calls == 0 && c.interval.DurationNs != 0 && !c.inherited:
 		return errors.New("GROUP BY requires at least one aggregate function")
 	case c.distinct && (c.calls != 1 || c.auxiliary):
 		return errors.New("aggregate function distinct() cannot be combined with other functions or fields")
@@ -288,7 +290,7 @@ func checkCondition(expr ql.Expr) error {
 	case *ql.ParenExpr:
 		return checkCondition(expr.Expr)
 	case *ql.Call:
-		n, ok := mathArguments(expr.Name)
+		n, ok := load.MathArguments(expr.Name)
 		if !ok {
 			return fmt.Errorf("invalid function call in condition: %s", expr)
 		}

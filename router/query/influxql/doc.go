@@ -8,7 +8,7 @@
 //	compile             a SELECT is checked as InfluxDB checks it
 //	schema              fields and tags of the measurements; wildcards are expanded
 //	newSelection        what is to be read, computed and answered
-//	reader              scans: series become tables (fields joined by time), or windows
+//	load.Reader         scans: series become tables (fields joined by time), or windows
 //	selection.run       groups, one after the other: calls become points, points rows
 //	answer.Format       rows become JSON or CSV, sent as they grow
 //

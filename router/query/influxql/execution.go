@@ -9,12 +9,13 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // execution is one request while its statements run.
 type execution struct {
 	*handler
-	Reader
+	load.Reader
 	database string    // of statements that name none; canonical
 	now      time.Time // the one moment that the whole request means by now()
 	rowsLeft int64
@@ -46,8 +47,8 @@ func (s *limitedSink) Row(timeNs int64, values []answer.Value) error {
 	}
 	s.x.rowsLeft--
 	if s.x.rows++; s.x.rows&(1<<10-1) == 0 {
-		processor.Of(s.x.ctx).Pace()
-		if err := s.x.ctx.Err(); err != nil {
+		processor.Of(s.x.Ctx).Pace()
+		if err := s.x.Ctx.Err(); err != nil {
 			return err
 		}
 	}

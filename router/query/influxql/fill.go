@@ -7,12 +7,13 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // fillPoints adds the windows that hold nothing, as fill() says. A group without any point
 // stays without.
 func (s *selection) fillPoints(c *call, in []point) ([]point, error) {
-	if s.interval.durationNs == 0 || s.fill == ql.NoFill || len(in) == 0 {
+	if s.interval.DurationNs == 0 || s.fill == ql.NoFill || len(in) == 0 {
 		return in, nil
 	}
 	f := filler{call: c, interval: &s.interval, how: s.fill, number: math.NaN(), backwards: !s.ascending, in: in}
@@ -22,9 +23,9 @@ func (s *selection) fillPoints(c *call, in []point) ([]point, error) {
 	case f.how == ql.NumberFill:
 		f.number = s.fillValue.Cast(c.kind).Number
 	}
-	from, to := c.span.from, c.span.to
-	first, _ := s.interval.window(from)
-	last, _ := s.interval.window(to)
+	from, to := c.span.From, c.span.To
+	first, _ := s.interval.Window(from)
+	last, _ := s.interval.Window(to)
 	open := from == ql.MinTime
 	if f.backwards {
 		first, last = last, first
@@ -32,7 +33,7 @@ func (s *selection) fillPoints(c *call, in []point) ([]point, error) {
 		first = in[0].time
 	}
 	f.at, f.last, f.open = first, last, open && f.backwards
-	f.zone = s.interval.zone(first)
+	f.zone = s.interval.Zone(first)
 	for len(f.out) <= int(min(s.limits.WindowsMax, math.MaxInt32)) {
 		if !f.step() {
 			return f.out, nil
@@ -44,7 +45,7 @@ func (s *selection) fillPoints(c *call, in []point) ([]point, error) {
 // filler goes from window to window.
 type filler struct {
 	call      *call
-	interval  *interval
+	interval  *load.Interval
 	how       ql.FillOption
 	number    float64 // what is put in; NaN: null
 	backwards bool
@@ -71,7 +72,7 @@ func (f *filler) step() bool {
 		f.in = f.in[1:]
 	}
 	f.out = append(f.out, p)
-	f.at, f.zone = f.interval.next(f.at, f.zone, f.backwards)
+	f.at, f.zone = f.interval.Next(f.at, f.zone, f.backwards)
 	return true
 }
 
@@ -87,7 +88,7 @@ func (f *filler) empty() point {
 		if f.before == nil || len(f.in) == 0 {
 			break
 		}
-		d := f.interval.durationNs
+		d := f.interval.DurationNs
 		p.empty = false
 		p.number = linear(f.at/d, f.before.time/d, f.in[0].time/d, f.before.number, f.in[0].number)
 		if f.call.kind == answer.KindInteger {

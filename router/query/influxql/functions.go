@@ -5,11 +5,13 @@ import (
 	"fmt"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // checkCall checks the call of a function.
 func (c *compiler) checkCall(call *ql.Call) error {
-	if n, ok := mathArguments(call.Name); ok {
+	if n, ok := load.MathArguments(call.Name); ok {
 		return c.checkMath(call, n)
 	}
 	c.calls++
@@ -183,7 +185,7 @@ func checkUnit(call *ql.Call) error {
 // checkTransformed checks the first argument of a function of neighbouring points.
 func (c *compiler) checkTransformed(call *ql.Call) error {
 	c.selectorsOnly = false
-	grouped := c.interval.durationNs != 0
+	grouped := c.interval.DurationNs != 0
 	switch argument := call.Args[0].(type) {
 	case *ql.Call:
 		if !grouped {
@@ -204,7 +206,7 @@ func (c *compiler) checkNested(call *ql.Call) error {
 	if call.Name == "distinct" {
 		return c.checkDistinct(call.Args, true)
 	}
-	if isMath(call) {
+	if load.IsMath(call) {
 		return fmt.Errorf("function %s() is not supported within another function", call.Name)
 	}
 	return c.checkCall(call)

@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
@@ -119,7 +120,7 @@ func (h *handler) run(ctx context.Context, entry *admission.Entry, w http.Respon
 	reader := h.shell.Reader(q.consistency)
 	out := answer.New(&missingTeller{ResponseWriter: w, reader: reader}, q.form)
 	x := &execution{
-		handler: h, Reader: Reader{ctx: ctx, source: reader.Source, entry: entry, parallel: h.limits.Parallel},
+		handler: h, Reader: load.Reader{Ctx: ctx, Source: reader.Source, Entry: entry, Parallel: h.limits.Parallel},
 		database: q.database, now: h.shell.Clock().UTC(), rowsLeft: h.limits.RowsMax,
 	}
 	if q.form.ChunkRows > 0 {

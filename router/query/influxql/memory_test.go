@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // manySamples returns a measurement with n samples, five seconds apart, in some series.
@@ -67,31 +68,31 @@ func TestAnswerLongerThanMemory(t *testing.T) {
 // TestStretches: stretches are next to each other and cover the span.
 func TestStretches(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
-	instants := []int64{-1 << 62, -1, 0, 1, oracleStartMs * nsPerMs, 1 << 62}
+	instants := []int64{-1 << 62, -1, 0, 1, oracleStartMs * load.NsPerMs, 1 << 62}
 	for range 2000 {
 		at := func() int64 { return instants[r.IntN(len(instants))] + r.Int64N(1<<uint(1+r.IntN(60))) }
-		s := &selection{execution: &execution{now: time.Unix(0, oracleStartMs*nsPerMs)}}
+		s := &selection{execution: &execution{now: time.Unix(0, oracleStartMs*load.NsPerMs)}}
 		s.ascending = r.IntN(2) == 0
-		s.from, s.to = at(), at()
+		s.From, s.To = at(), at()
 		if r.IntN(3) == 0 {
-			s.from = -9223372036854775806
+			s.From = -9223372036854775806
 		}
 		if r.IntN(3) == 0 {
-			s.to = 9223372036854775806
+			s.To = 9223372036854775806
 		}
-		if s.from > s.to {
+		if s.From > s.To {
 			continue
 		}
 		all := s.stretches()
 		if !s.ascending {
 			slices.Reverse(all)
 		}
-		from := s.from
+		from := s.From
 		for i, stretch := range all {
-			if stretch.from != from || stretch.to < stretch.from || i == len(all)-1 && stretch.to != s.to || len(all) > 40 {
-				t.Fatalf("%d to %d: %v", s.from, s.to, all)
+			if stretch.From != from || stretch.To < stretch.From || i == len(all)-1 && stretch.To != s.To || len(all) > 40 {
+				t.Fatalf("%d to %d: %v", s.From, s.To, all)
 			}
-			from = stretch.to + 1
+			from = stretch.To + 1
 		}
 	}
 }

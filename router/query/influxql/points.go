@@ -5,13 +5,15 @@ import (
 	"slices"
 
 	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // pointBytes is what a point takes.
 const pointBytes = 40
 
 // pointsOf computes a call for a group, in the order of the answer.
-func (s *selection) pointsOf(c *call, g *group, held *holding) (points []point, err error) {
+func (s *selection) pointsOf(c *call, g *load.Group, held *load.Holding) (points []point, err error) {
 	switch {
 	case isTransform(c.name):
 		points, err = s.transformed(c, g, held)
@@ -28,14 +30,14 @@ func (s *selection) pointsOf(c *call, g *group, held *holding) (points []point, 
 	if err != nil {
 		return nil, err
 	}
-	return points, s.take(held, int64(pointBytes*cap(points)))
+	return points, s.Take(held, int64(pointBytes*cap(points)))
 }
 
 // reduced computes a function of the values of each window.
-func (s *selection) reduced(c *call, g *group, held *holding) ([]point, error) {
-	tables := g.tables[c.read]
+func (s *selection) reduced(c *call, g *load.Group, held *load.Holding) ([]point, error) {
+	tables := g.Tables[c.read]
 	var points []point
-	if slices.ContainsFunc(tables, func(t *table) bool { return t.windows != nil }) {
+	if slices.ContainsFunc(tables, func(t *load.Table) bool { return t.Windows != nil }) {
 		points = s.combine(c, tables)
 	} else {
 		var err error
@@ -50,7 +52,7 @@ func (s *selection) reduced(c *call, g *group, held *holding) ([]point, error) {
 		s.labelPoints(c, points)
 		return points, nil
 	}
-	if !c.selector || s.interval.durationNs != 0 {
+	if !c.selector || s.interval.DurationNs != 0 {
 		s.labelPoints(c, points)
 	}
 	return s.fillPoints(c, points)
@@ -59,9 +61,9 @@ func (s *selection) reduced(c *call, g *group, held *holding) ([]point, error) {
 // labelPoints sets the time of each point to the start of its window.
 func (s *selection) labelPoints(c *call, points []point) {
 	for i := range points {
-		start := c.span.from
-		if s.interval.durationNs != 0 {
-			start, _ = s.interval.window(points[i].time)
+		start := c.span.From
+		if s.interval.DurationNs != 0 {
+			start, _ = s.interval.Window(points[i].time)
 		}
 		if start == ql.MinTime {
 			start = 0
@@ -87,47 +89,47 @@ func (s *selection) countPoints(in []point) []point {
 type sample struct {
 	time   int64
 	number float64 // NaN: a text
-	table  *table
+	table  *load.Table
 	row    int32
 }
 
 const sampleBytes = 32
 
 // reduceRows goes through the rows of tables, window by window.
-func (s *selection) reduceRows(c *call, tables []*table, held *holding) ([]point, error) {
-	w := newWalk(tables, c.span.from, c.span.to, !s.ascending)
+func (s *selection) reduceRows(c *call, tables []*load.Table, held *load.Holding) ([]point, error) {
+	w := load.NewWalk(tables, c.span.From, c.span.To, !s.ascending)
 	start, end := int64(math.MaxInt64), int64(math.MinInt64)
 	var points []point
 	var buffer []sample
 	charged := 0
 	texts := c.name == "count" || c.name == "distinct" || c.name == "first" || c.name == "last" || c.name == "mode" || c.name == "sample"
 	for n := 0; ; n++ {
-		t, row := w.next()
+		t, row := w.Next()
 		if t == nil {
 			break
 		}
-		v := t.columns[c.input].number(row)
-		if v != v && (!texts || t.columns[c.input].isNull(row)) {
+		v := t.Columns[c.input].Number(row)
+		if v != v && (!texts || t.Columns[c.input].IsNull(row)) {
 			continue
 		}
-		at := t.times[row]
+		at := t.Times[row]
 		if at < start || at >= end {
 			points = s.reduce(c, buffer, points)
 			buffer = buffer[:0]
 			start, end = math.MinInt64, math.MaxInt64
-			if s.interval.durationNs != 0 {
-				start, end = s.interval.window(at)
+			if s.interval.DurationNs != 0 {
+				start, end = s.interval.Window(at)
 			}
 		}
 		buffer = append(buffer, sample{time: at, number: v, table: t, row: int32(row)})
 		if grown := cap(buffer) - charged; grown > 0 {
 			charged = cap(buffer)
-			if err := s.take(held, int64(sampleBytes*grown)); err != nil {
+			if err := s.Take(held, int64(sampleBytes*grown)); err != nil {
 				return nil, err
 			}
 		}
 		if n&(1<<12-1) == 0 {
-			if err := s.ctx.Err(); err != nil {
+			if err := s.Ctx.Err(); err != nil {
 				return nil, err
 			}
 		}

@@ -15,7 +15,7 @@ import (
 // showQueries answers the queries of all dialects that are running on databases that the
 // caller administers.
 func (x *execution) showQueries(out answer.Sink) error {
-	who := access.Of(x.ctx)
+	who := access.Of(x.Ctx)
 	var rows [][]answer.Value
 	for _, r := range x.shell.Admission.Running() {
 		if !mayAll(who, &r, access.Admin) {
@@ -30,7 +30,7 @@ func (x *execution) showQueries(out answer.Sink) error {
 }
 
 func (x *execution) killQuery(s *ql.KillQueryStatement) error {
-	who := access.Of(x.ctx)
+	who := access.Of(x.Ctx)
 	running := x.shell.Admission.Running()
 	at := slices.IndexFunc(running, func(r admission.Report) bool { return r.ID == s.QueryID && mayAll(who, &r, access.Admin) })
 	if at < 0 || !x.shell.Admission.Cancel(s.QueryID) {

@@ -4,6 +4,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // raw answers fields and tags as they are.
@@ -18,16 +19,16 @@ func (s *selection) raw(out answer.Sink) error {
 	if s.isOneStream() {
 		return s.rawStream(out)
 	}
-	tables, err := s.read(s.span)
+	tables, err := s.read(s.Span)
 	if err != nil {
 		return err
 	}
-	by := newGrouper(s.by, 1)
+	by := load.NewGrouper(s.by, 1)
 	for _, t := range tables {
-		by.add(0, t)
+		by.Add(0, t)
 	}
-	for _, g := range s.inOrder(by.sorted()) {
-		if err := s.newRawSeries(g, out).answer(g.tables[0], s.span); err != nil {
+	for _, g := range s.inOrder(by.Sorted()) {
+		if err := s.newRawSeries(g, out).answer(g.Tables[0], s.Span); err != nil {
 			return err
 		}
 	}
@@ -38,12 +39,12 @@ func (s *selection) raw(out answer.Sink) error {
 type rawSeries struct {
 	s               *selection
 	out             answer.Sink
-	group           *group
+	group           *load.Group
 	symbols, values []answer.Value
 	rows            int // that were there, those before OFFSET too
 }
 
-func (s *selection) newRawSeries(g *group, out answer.Sink) *rawSeries {
+func (s *selection) newRawSeries(g *load.Group, out answer.Sink) *rawSeries {
 	r := &rawSeries{s: s, out: out, group: g}
 	r.symbols, r.values = s.newRow()
 	return r
@@ -53,11 +54,11 @@ func (s *selection) newRawSeries(g *group, out answer.Sink) *rawSeries {
 func (r *rawSeries) isFull() bool { return r.s.limit > 0 && r.rows >= r.s.offset+r.s.limit }
 
 // answer answers the rows of tables within a span.
-func (r *rawSeries) answer(tables []*table, of span) error {
+func (r *rawSeries) answer(tables []*load.Table, of load.Span) error {
 	s := r.s
-	w := newWalk(tables, of.from, of.to, !s.ascending)
+	w := load.NewWalk(tables, of.From, of.To, !s.ascending)
 	for !r.isFull() {
-		t, row := w.next()
+		t, row := w.Next()
 		if t == nil {
 			break
 		}
@@ -73,7 +74,7 @@ func (r *rawSeries) answer(tables []*table, of span) error {
 		for i, of := range s.fields {
 			r.values[i] = of(r.symbols)
 		}
-		if err := r.out.Row(t.times[row], r.values); err != nil {
+		if err := r.out.Row(t.Times[row], r.values); err != nil {
 			return err
 		}
 	}
@@ -86,11 +87,11 @@ func (s *selection) newRow() (symbols, values []answer.Value) {
 }
 
 // setAuxiliary puts the variables of a row into symbols. What is null becomes what fill() says.
-func (s *selection) setAuxiliary(symbols []answer.Value, t *table, row int) {
+func (s *selection) setAuxiliary(symbols []answer.Value, t *load.Table, row int) {
 	for _, a := range s.auxiliary {
 		var v answer.Value
 		if t != nil {
-			v = t.columns[a.input].at(row)
+			v = t.Columns[a.input].At(row)
 		}
 		if v.Kind == answer.KindNull {
 			s.setDefault(symbols, a.place)

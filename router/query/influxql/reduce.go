@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // reduce appends what a function gives for the values of one window, which are in the
@@ -115,7 +116,7 @@ func contents(c *call, a *sample) answer.Value {
 	if a.number == a.number {
 		return answer.Float(a.number)
 	}
-	return a.table.columns[c.input].at(int(a.row))
+	return a.table.Columns[c.input].At(int(a.row))
 }
 
 // mode returns the value that is there most often. Of several, those of larger values win
@@ -183,9 +184,9 @@ func best(c *call, in []sample) []sample {
 		in = slices.DeleteFunc(in, func(a sample) bool {
 			var tags []answer.Tag
 			for _, name := range c.tags {
-				tags = append(tags, answer.Tag{Key: name, Value: a.table.tagValue(name)})
+				tags = append(tags, answer.Tag{Key: name, Value: a.table.TagValue(name)})
 			}
-			id := idOf(tags)
+			id := load.IDOf(tags)
 			_, known := seen[id]
 			seen[id] = struct{}{}
 			return known

@@ -7,6 +7,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 type measurementKey struct{ database, name string }
@@ -16,25 +17,25 @@ type measurementKey struct{ database, name string }
 type schema struct {
 	x            *execution
 	fromMs, toMs int64 // in which series are likely
-	known        map[measurementKey]*measurement
+	known        map[measurementKey]*load.Measurement
 }
 
 // newSchema returns the schema of a statement that asks about a range of time.
 func (x *execution) newSchema(times ql.TimeRange) *schema {
 	fromMs, toMs := int64(scan.TimeMsMin), int64(scan.TimeMsMax)
 	if !times.Min.IsZero() || !times.Max.IsZero() {
-		fromMs, toMs = msRange(times.MinTimeNano(), times.MaxTimeNano())
+		fromMs, toMs = load.MsRange(times.MinTimeNano(), times.MaxTimeNano())
 	}
-	return &schema{x: x, fromMs: fromMs, toMs: toMs, known: map[measurementKey]*measurement{}}
+	return &schema{x: x, fromMs: fromMs, toMs: toMs, known: map[measurementKey]*load.Measurement{}}
 }
 
 // measurement returns what is known of a metric. One that is not there has no fields.
-func (s *schema) measurement(database, name string) (*measurement, error) {
+func (s *schema) measurement(database, name string) (*load.Measurement, error) {
 	key := measurementKey{database, name}
 	if m := s.known[key]; m != nil {
 		return m, nil
 	}
-	m, err := s.x.readMeasurement(database, name, s.fromMs, s.toMs)
+	m, err := s.x.ReadMeasurement(database, name, s.fromMs, s.toMs)
 	if err == nil {
 		s.known[key] = m
 	}
@@ -47,11 +48,11 @@ func (s *schema) FieldDimensions(of *ql.Measurement) (fields map[string]ql.DataT
 	if err != nil {
 		return nil, nil, err
 	}
-	fields, dimensions = make(map[string]ql.DataType, len(m.fields)), make(map[string]struct{}, len(m.tags))
-	for _, name := range m.fields {
+	fields, dimensions = make(map[string]ql.DataType, len(m.Fields)), make(map[string]struct{}, len(m.Tags))
+	for _, name := range m.Fields {
 		fields[name] = ql.Float
 	}
-	for _, name := range m.tags {
+	for _, name := range m.Tags {
 		dimensions[name] = struct{}{}
 	}
 	return fields, dimensions, nil
@@ -63,9 +64,9 @@ func (s *schema) MapType(of *ql.Measurement, name string) ql.DataType {
 	switch {
 	case m == nil:
 		return ql.Unknown
-	case m.hasField(name):
+	case m.HasField(name):
 		return ql.Float
-	case m.hasTag(name):
+	case m.HasTag(name):
 		return ql.Tag
 	}
 	return ql.Unknown
@@ -82,7 +83,7 @@ func callType(name string, arguments []ql.DataType) (ql.DataType, error) {
 	if len(arguments) > 0 {
 		first = arguments[0]
 	}
-	if n, ok := mathArguments(name); ok {
+	if n, ok := load.MathArguments(name); ok {
 		for i := range min(n, len(arguments)) {
 			switch arguments[i] {
 			case ql.Float, ql.Integer, ql.Unsigned, ql.Unknown:
@@ -150,7 +151,7 @@ func (s *schema) find(source *ql.Measurement) ([]*ql.Measurement, error) {
 	names := []string{source.Name}
 	if source.Regex != nil {
 		var err error
-		if names, err = s.x.source.Metrics(s.x.ctx, database, "", 0); err != nil {
+		if names, err = s.x.Source.Metrics(s.x.Ctx, database, "", 0); err != nil {
 			return nil, err
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return !source.Regex.Val.MatchString(name) })
@@ -161,7 +162,7 @@ func (s *schema) find(source *ql.Measurement) ([]*ql.Measurement, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(m.fields) > 0 {
+		if len(m.Fields) > 0 {
 			found = append(found, &ql.Measurement{Database: database, Name: name})
 		}
 	}

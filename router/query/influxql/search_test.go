@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // searchPoint is a value of one of a few hosts.
@@ -160,18 +161,18 @@ func TestSearch(t *testing.T) {
 // though a search reads some of them more than once, or is given up.
 func TestSearchWithinLimits(t *testing.T) {
 	const days = 20
-	for _, hosts := range []int64{1, 10, searchSeriesMax, searchSeriesMax + 1, 40} {
+	for _, hosts := range []int64{1, 10, load.SearchSeriesMax, load.SearchSeriesMax + 1, 40} {
 		m := scantest.NewMemory()
 		for i := range hosts {
 			key := series.AppendKey(nil, []byte("db0"), []byte("m"), []series.Tag{{Name: []byte("_field"), Value: []byte("f")}, {Name: []byte("host"), Value: fmt.Append(nil, i)}})
 			for day := range int64(days) {
-				if err := m.Put(key, series.Sample{TimeMs: oracleStartMs + day*searchDayMs, Value: float64((day*7 + i*3) % days)}); err != nil {
+				if err := m.Put(key, series.Sample{TimeMs: oracleStartMs + day*load.SearchDayMs, Value: float64((day*7 + i*3) % days)}); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		for _, function := range []string{"min", "max", "first", "last"} {
-			query := fmt.Sprintf("SELECT %s(f) FROM m WHERE time >= %dms AND time <= %dms GROUP BY host", function, oracleStartMs, oracleStartMs+days*searchDayMs)
+			query := fmt.Sprintf("SELECT %s(f) FROM m WHERE time >= %dms AND time <= %dms GROUP BY host", function, oracleStartMs, oracleStartMs+days*load.SearchDayMs)
 			ask := func(limits admission.Limits) string {
 				l := admission.New(admission.Options{Limits: limits})
 				_, got := get(t, New(Options{Source: l.Source(m), Admission: l, Clock: testClock}), query)

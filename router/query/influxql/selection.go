@@ -9,13 +9,14 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // scope is what holds for a SELECT beside its fields; a subquery takes some of it over
 // from the statement around.
 type scope struct {
-	span
-	interval        interval
+	load.Span
+	interval        load.Interval
 	ascending       bool
 	fill            ql.FillOption
 	fillValue       answer.Value
@@ -32,9 +33,9 @@ type selection struct {
 	scope
 	stmt    *ql.SelectStatement
 	schema  *schema
-	held    *holding
+	held    *load.Holding
 	columns []string
-	fields  []evaluator
+	fields  []load.Evaluator
 	inputs  []ql.VarRef // variables that are read: the columns of tables
 	calls   []*call
 	// auxiliary are the inputs that are symbols themselves, with their places.
@@ -70,8 +71,8 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out answer.Sink) error 
 			return err
 		}
 	}
-	held := &holding{}
-	defer x.release(held)
+	held := &load.Holding{}
+	defer x.Release(held)
 	s, err := x.newSelection(rewritten, x.topScope(rewritten, c), schema, held)
 	if err != nil {
 		return err
@@ -83,9 +84,9 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out answer.Sink) error 
 func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) scope {
 	sc := ownScope(stmt)
 	sc.interval, sc.condition, sc.ascending = c.interval, stmt.Condition, c.ascending
-	sc.from, sc.to = c.times.MinTimeNano(), c.times.MaxTimeNano()
-	if c.times.Max.IsZero() && c.interval.durationNs != 0 {
-		sc.to = x.now.UnixNano()
+	sc.From, sc.To = c.times.MinTimeNano(), c.times.MaxTimeNano()
+	if c.times.Max.IsZero() && c.interval.DurationNs != 0 {
+		sc.To = x.now.UnixNano()
 	}
 	return sc
 }
@@ -122,25 +123,25 @@ func sortedNames(names []string) []string {
 }
 
 // subScope returns the scope of a subquery of a selection that reads a span.
-func (s *selection) subScope(stmt *ql.SelectStatement, of span) (scope, error) {
+func (s *selection) subScope(stmt *ql.SelectStatement, of load.Span) (scope, error) {
 	sc := ownScope(stmt)
 	condition, times, err := ql.ConditionExpr(stmt.Condition, &ql.NowValuer{Now: s.now, Location: stmt.Location})
 	if err != nil {
 		return sc, err
 	}
 	sc.condition, sc.ascending = condition, s.ascending
-	sc.from, sc.to = max(times.MinTimeNano(), of.from), min(times.MaxTimeNano(), of.to)
+	sc.From, sc.To = max(times.MinTimeNano(), of.From), min(times.MaxTimeNano(), of.To)
 	if sc.interval, err = intervalOf(stmt); err != nil {
 		return sc, err
 	}
-	if sc.interval.durationNs == 0 {
-		zone := sc.interval.location
+	if sc.interval.DurationNs == 0 {
+		zone := sc.interval.Location
 		sc.interval = s.interval
 		if zone != nil {
-			sc.interval.location = zone
+			sc.interval.Location = zone
 		}
-	} else if sc.to == ql.MaxTime {
-		sc.to = s.now.UnixNano()
+	} else if sc.To == ql.MaxTime {
+		sc.To = s.now.UnixNano()
 	}
 	sc.by = sortedNames(append(sc.by, s.by...))
 	sc.slimit += s.slimit
@@ -152,19 +153,19 @@ func (s *selection) subScope(stmt *ql.SelectStatement, of span) (scope, error) {
 }
 
 // intervalOf returns the interval of GROUP BY time().
-func intervalOf(stmt *ql.SelectStatement) (interval, error) {
-	v := interval{location: zoneOf(stmt)}
+func intervalOf(stmt *ql.SelectStatement) (load.Interval, error) {
+	v := load.Interval{Location: zoneOf(stmt)}
 	duration, err := stmt.GroupByInterval()
 	if err != nil || duration <= 0 {
 		return v, err
 	}
 	offset, err := stmt.GroupByOffset()
-	v.durationNs, v.offsetNs = int64(duration), int64(offset)
+	v.DurationNs, v.OffsetNs = int64(duration), int64(offset)
 	return v, err
 }
 
 // newSelection plans a statement whose variables have their types.
-func (x *execution) newSelection(stmt *ql.SelectStatement, sc scope, schema *schema, held *holding) (*selection, error) {
+func (x *execution) newSelection(stmt *ql.SelectStatement, sc scope, schema *schema, held *load.Holding) (*selection, error) {
 	s := &selection{execution: x, scope: sc, stmt: stmt, schema: schema, held: held, columns: stmt.ColumnNames()}
 	symbols := map[string]int{}
 	for _, f := range fieldsOf(stmt) {
@@ -178,7 +179,7 @@ func (x *execution) newSelection(stmt *ql.SelectStatement, sc scope, schema *sch
 		c.base().selector = selector
 	}
 	for _, f := range fieldsOf(stmt) {
-		e, err := newEvaluator(f, func(expr ql.Expr) (int, bool) {
+		e, err := load.NewEvaluator(f, func(expr ql.Expr) (int, bool) {
 			place, ok := symbols[symbolKey(expr)]
 			return place, ok
 		})
@@ -212,7 +213,7 @@ func symbolKey(expr ql.Expr) string {
 	case *ql.VarRef:
 		return expr.String()
 	case *ql.Call:
-		if !isMath(expr) {
+		if !load.IsMath(expr) {
 			return expr.String()
 		}
 	}
@@ -236,7 +237,7 @@ func (s *selection) mapSymbols(expr ql.Expr, symbols map[string]int) error {
 			s.auxiliary = append(s.auxiliary, auxiliary{input: s.input(ref), place: place})
 			return nil
 		}
-		c, err := s.newCall(expr.(*ql.Call), s.span)
+		c, err := s.newCall(expr.(*ql.Call), s.Span)
 		if err != nil {
 			return err
 		}
@@ -274,11 +275,11 @@ func (s *selection) input(ref *ql.VarRef) int {
 // checkWindows refuses statements that answer too many windows for each series. Without a
 // fill there are no more than samples, which have bounds of their own.
 func (s *selection) checkWindows() error {
-	d := s.interval.durationNs
-	if d == 0 || s.fill == ql.NoFill || len(s.calls) == 0 || s.from == ql.MinTime || s.from > s.to {
+	d := s.interval.DurationNs
+	if d == 0 || s.fill == ql.NoFill || len(s.calls) == 0 || s.From == ql.MinTime || s.From > s.To {
 		return nil
 	}
-	n := uint64(s.to-s.from)/uint64(d) + 1 // the difference fits into 64 bits without a sign
+	n := uint64(s.To-s.From)/uint64(d) + 1 // the difference fits into 64 bits without a sign
 	if n > uint64(s.limits.WindowsMax) {
 		return fmt.Errorf("max-select-buckets limit exceeded: (%d/%d)", n, s.limits.WindowsMax)
 	}
@@ -287,7 +288,7 @@ func (s *selection) checkWindows() error {
 
 // run answers the rows.
 func (s *selection) run(out answer.Sink) error {
-	if s.from > s.to || len(s.stmt.Sources) == 0 {
+	if s.From > s.To || len(s.stmt.Sources) == 0 {
 		return nil
 	}
 	if len(s.calls) == 0 {
@@ -297,10 +298,10 @@ func (s *selection) run(out answer.Sink) error {
 }
 
 // read returns the tables of all sources within a span.
-func (s *selection) read(of span) ([]*table, error) {
-	var all []*table
+func (s *selection) read(of load.Span) ([]*load.Table, error) {
+	var all []*load.Table
 	for _, source := range s.stmt.Sources {
-		var tables []*table
+		var tables []*load.Table
 		var err error
 		switch source := source.(type) {
 		case *ql.Measurement:
@@ -318,28 +319,28 @@ func (s *selection) read(of span) ([]*table, error) {
 	return all, nil
 }
 
-func (s *selection) loader(source *ql.Measurement) (*loader, error) {
+func (s *selection) loader(source *ql.Measurement) (*load.Loader, error) {
 	m, err := s.schema.measurement(source.Database, source.Name)
 	if err != nil {
 		return nil, err
 	}
-	return s.newLoader(s.held, m, s.inputs, s.condition)
+	return s.NewLoader(s.held, m, s.inputs, s.condition)
 }
 
-func (s *selection) readMeasurement(source *ql.Measurement, of span) ([]*table, error) {
+func (s *selection) readMeasurement(source *ql.Measurement, of load.Span) ([]*load.Table, error) {
 	l, err := s.loader(source)
 	if err != nil || l == nil {
 		return nil, err
 	}
-	if len(s.calls) == 0 && s.limit > 0 && len(l.condition.fields) == 0 {
-		l.rowsMax, l.backwards = s.offset+s.limit, !s.ascending
+	if len(s.calls) == 0 && s.limit > 0 && len(l.Condition.Fields) == 0 {
+		l.RowsMax, l.Backwards = s.offset+s.limit, !s.ascending
 	}
-	return l.tables(of)
+	return l.Tables(of)
 }
 
 // head returns the beginning of a group's series.
-func (s *selection) head(g *group) *answer.Head {
-	h := &answer.Head{Name: g.name, Tags: g.tags, Columns: s.columns, Timed: !s.stmt.OmitTime, Zone: s.stmt.Location}
+func (s *selection) head(g *load.Group) *answer.Head {
+	h := &answer.Head{Name: g.Name, Tags: g.Tags, Columns: s.columns, Timed: !s.stmt.OmitTime, Zone: s.stmt.Location}
 	if h.Zone == time.Local {
 		h.Zone = nil
 	}
@@ -355,9 +356,9 @@ func (s *selection) hasMeasurement() bool {
 }
 
 // inOrder returns groups as the answer has them.
-func (s *selection) inOrder(groups []*group) []*group {
+func (s *selection) inOrder(groups []*load.Group) []*load.Group {
 	if s.hasMeasurement() {
-		groups = cut(groups, s.slimit, s.soffset)
+		groups = load.Cut(groups, s.slimit, s.soffset)
 	}
 	if !s.ascending {
 		slices.Reverse(groups)

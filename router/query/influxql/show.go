@@ -79,14 +79,14 @@ func textRows(texts []string) [][]answer.Value {
 
 // readable returns the names of the databases that the caller may read, the default one too.
 func (x *execution) readable() ([]string, error) {
-	names, err := x.databases.List(x.ctx)
+	names, err := x.databases.List(x.Ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(names, "") {
 		names = append([]string{""}, names...)
 	}
-	who := access.Of(x.ctx)
+	who := access.Of(x.Ctx)
 	var all []string
 	for _, name := range names {
 		if who.May(name, access.Read) {
@@ -179,12 +179,12 @@ func (x *execution) showFieldKeys(s *ql.ShowFieldKeysStatement, out answer.Sink)
 		return err
 	}
 	for _, name := range names {
-		m, err := x.readMeasurement(database, name, scan.TimeMsMin, scan.TimeMsMax)
+		m, err := x.ReadMeasurement(database, name, scan.TimeMsMin, scan.TimeMsMax)
 		if err != nil {
 			return err
 		}
-		rows := make([][]answer.Value, len(m.fields))
-		for i, field := range m.fields {
+		rows := make([][]answer.Value, len(m.Fields))
+		for i, field := range m.Fields {
 			rows[i] = []answer.Value{answer.String(field), answer.String("float")}
 		}
 		if err := list(out, &answer.Head{Name: name, Columns: []string{"fieldKey", "fieldType"}}, rows, s.Offset, s.Limit); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 func (x *execution) showTagKeys(s *ql.ShowTagKeysStatement, out answer.Sink) error {
@@ -43,7 +44,7 @@ func (x *execution) eachMeasurement(database string, sources ql.Sources, where q
 // tagKeys returns the sorted names of tags of a measurement.
 func (c *catalogue) tagKeys(metric string) ([]string, error) {
 	if c.isAll() {
-		keys, err := c.x.source.TagNames(c.x.ctx, c.database, metric, "", 0)
+		keys, err := c.x.Source.TagNames(c.x.Ctx, c.database, metric, "", 0)
 		return slices.DeleteFunc(keys, func(key string) bool { return key == series.FieldTagName }), err
 	}
 	seen := map[string]struct{}{}
@@ -78,8 +79,8 @@ func keysWanted(op ql.Token, expr ql.Literal) func(key string) bool {
 func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out answer.Sink) error {
 	wanted := keyFilter(s)
 	return x.eachMeasurement(s.Database, s.Sources, s.Condition, func(name string, c *catalogue) error {
-		held := &holding{}
-		defer x.release(held)
+		held := &load.Holding{}
+		defer x.Release(held)
 		rows, err := c.tagValues(held, name, wanted)
 		if err != nil {
 			return err
@@ -89,12 +90,12 @@ func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out answer.Sink)
 }
 
 // tagValues returns rows of key and value, sorted.
-func (c *catalogue) tagValues(held *holding, metric string, wanted func(string) bool) ([][]answer.Value, error) {
+func (c *catalogue) tagValues(held *load.Holding, metric string, wanted func(string) bool) ([][]answer.Value, error) {
 	found := map[answer.Tag]struct{}{}
 	add := func(key, v string) error {
 		n := len(found)
 		found[answer.Tag{Key: key, Value: v}] = struct{}{}
-		return c.x.take(held, int64(len(found)-n)*int64(300+len(v))) // here, and as a row
+		return c.x.Take(held, int64(len(found)-n)*int64(300+len(v))) // here, and as a row
 	}
 	if c.isAll() {
 		keys, err := c.tagKeys(metric)
@@ -105,7 +106,7 @@ func (c *catalogue) tagValues(held *holding, metric string, wanted func(string) 
 			if !wanted(key) {
 				continue
 			}
-			values, err := c.x.source.TagValues(c.x.ctx, c.database, metric, key, "", 0)
+			values, err := c.x.Source.TagValues(c.x.Ctx, c.database, metric, key, "", 0)
 			if err != nil {
 				return nil, err
 			}
@@ -142,8 +143,8 @@ func (c *catalogue) tagValues(held *holding, metric string, wanted func(string) 
 
 func (x *execution) showSeries(s *ql.ShowSeriesStatement, out answer.Sink) error {
 	var keys []string
-	held := &holding{}
-	defer x.release(held)
+	held := &load.Holding{}
+	defer x.Release(held)
 	err := x.eachMeasurement(s.Database, s.Sources, s.Condition, func(name string, c *catalogue) error {
 		found, err := c.seriesKeys(held, name)
 		keys = append(keys, found...)
@@ -157,7 +158,7 @@ func (x *execution) showSeries(s *ql.ShowSeriesStatement, out answer.Sink) error
 
 // seriesKeys returns the sorted keys of the series of a measurement, as line protocol writes
 // them. The fields of a point share one.
-func (c *catalogue) seriesKeys(held *holding, metric string) ([]string, error) {
+func (c *catalogue) seriesKeys(held *load.Holding, metric string) ([]string, error) {
 	seen := map[string]struct{}{}
 	var key []byte
 	err := c.walk(metric, func(name string, parts []series.Tag) error {
@@ -171,7 +172,7 @@ func (c *catalogue) seriesKeys(held *holding, metric string) ([]string, error) {
 			return nil
 		}
 		seen[string(key)] = struct{}{}
-		return c.x.take(held, int64(2*len(key)+100))
+		return c.x.Take(held, int64(2*len(key)+100))
 	})
 	return slices.Sorted(maps.Keys(seen)), err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // put stores lines "measurement,tag=value field=1,field=2 2000-01-01T00:00:00Z" in a database.
@@ -39,7 +40,7 @@ func put(t testing.TB, m *scantest.Memory, database, lines string) {
 				k, v, _ := strings.Cut(tag, "=")
 				tags = append(tags, series.Tag{Name: []byte(k), Value: []byte(v)})
 			}
-			if name != valueField {
+			if name != load.ValueField {
 				tags = append(tags, series.Tag{Name: []byte(series.FieldTagName), Value: []byte(name)})
 			}
 			key := series.AppendKey(nil, []byte(database), []byte(names[0]), tags)

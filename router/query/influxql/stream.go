@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // isOneStream reports whether all rows are of one series in the order of time, so that they
@@ -27,7 +28,7 @@ func (s *selection) rawStream(out answer.Sink) error {
 	if !ok {
 		return nil
 	}
-	series := s.newRawSeries(&group{name: m.Name}, out)
+	series := s.newRawSeries(&load.Group{Name: m.Name}, out)
 	for _, stretch := range s.stretches() {
 		if err := s.rawStretch(series, stretch, splitsMax); err != nil || series.isFull() {
 			return err
@@ -41,23 +42,23 @@ const splitsMax = 12
 
 // rawStretch answers the rows of a stretch; of one that needs more memory than there is,
 // first those of one half, then those of the other.
-func (s *selection) rawStretch(series *rawSeries, of span, splits int) error {
+func (s *selection) rawStretch(series *rawSeries, of load.Span, splits int) error {
 	outer := s.held
-	s.held = &holding{}
+	s.held = &load.Holding{}
 	tables, err := s.read(of)
 	if err == nil {
 		err = series.answer(tables, of)
-		s.release(s.held)
+		s.Release(s.held)
 		s.held = outer
 		return err
 	}
-	s.release(s.held)
+	s.Release(s.held)
 	s.held = outer
 	var limit *scan.LimitError
-	if !errors.As(err, &limit) || limit.What != "bytes" || splits == 0 || of.to-of.from < int64(time.Second) {
+	if !errors.As(err, &limit) || limit.What != "bytes" || splits == 0 || of.To-of.From < int64(time.Second) {
 		return err
 	}
-	halves := []span{{of.from, of.from/2 + of.to/2}, {of.from/2 + of.to/2 + 1, of.to}}
+	halves := []load.Span{{From: of.From, To: of.From/2 + of.To/2}, {From: of.From/2 + of.To/2 + 1, To: of.To}}
 	if !s.ascending {
 		halves[0], halves[1] = halves[1], halves[0]
 	}
@@ -75,27 +76,27 @@ const stretchFactor = 4
 // stretches cuts the span of the selection. Where the answer begins at a time that is
 // given, the first stretch begins there and is the shortest; where it begins before all
 // points, the stretches are the longer the older they are.
-func (s *selection) stretches() []span {
+func (s *selection) stretches() []load.Span {
 	now := s.now.UnixNano()
 	var cuts []int64 // each the first time of a stretch, but of the first one; ascending
 	switch {
-	case s.ascending && s.from > ql.MinTime:
-		for d := int64(time.Hour); d < ql.MaxTime/stretchFactor && s.from < ql.MaxTime-d && s.from+d < s.to; d *= stretchFactor {
-			cuts = append(cuts, s.from+d)
+	case s.ascending && s.From > ql.MinTime:
+		for d := int64(time.Hour); d < ql.MaxTime/stretchFactor && s.From < ql.MaxTime-d && s.From+d < s.To; d *= stretchFactor {
+			cuts = append(cuts, s.From+d)
 		}
 	default:
-		newest := min(s.to, now)
-		for d := int64(time.Hour); d < ql.MaxTime/stretchFactor && newest > ql.MinTime+d && newest-d > s.from; d *= stretchFactor {
+		newest := min(s.To, now)
+		for d := int64(time.Hour); d < ql.MaxTime/stretchFactor && newest > ql.MinTime+d && newest-d > s.From; d *= stretchFactor {
 			cuts = append([]int64{newest - d}, cuts...)
 		}
 	}
-	var all []span
-	from := s.from
+	var all []load.Span
+	from := s.From
 	for _, cut := range cuts {
-		all = append(all, span{from, cut - 1})
+		all = append(all, load.Span{From: from, To: cut - 1})
 		from = cut
 	}
-	all = append(all, span{from, s.to})
+	all = append(all, load.Span{From: from, To: s.To})
 	if !s.ascending {
 		for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
 			all[i], all[j] = all[j], all[i]

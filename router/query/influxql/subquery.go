@@ -7,10 +7,11 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // readSubquery runs a subquery and returns its rows as tables.
-func (s *selection) readSubquery(stmt *ql.SelectStatement, of span) ([]*table, error) {
+func (s *selection) readSubquery(stmt *ql.SelectStatement, of load.Span) ([]*load.Table, error) {
 	sc, err := s.subScope(stmt, of)
 	if err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func (s *selection) readSubquery(stmt *ql.SelectStatement, of span) ([]*table, e
 	if err := c.finish(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(c.tables, compareTables)
+	slices.SortStableFunc(c.tables, load.CompareTables)
 	return c.tables, nil
 }
 
@@ -38,15 +39,15 @@ func (s *selection) readSubquery(stmt *ql.SelectStatement, of span) ([]*table, e
 type collector struct {
 	selection *selection
 	stmt      *ql.SelectStatement
-	decide    evaluator
+	decide    load.Evaluator
 	decideBy  []string
 	symbols   []answer.Value
 
 	columns []int    // for each input the column of the rows; -1: none
 	keys    []string // for each input the tag, where it is one that is grouped by
-	now     *table
+	now     *load.Table
 	rows    []answer.Value // of the open table: the inputs of one row after the other
-	tables  []*table
+	tables  []*load.Table
 }
 
 // columnOfRows finds a name among the columns of the rows.
@@ -87,7 +88,7 @@ func (c *collector) prepare() error {
 		return nil
 	}
 	var err error
-	c.decide, err = newEvaluator(c.selection.condition, func(expr ql.Expr) (int, bool) {
+	c.decide, err = load.NewEvaluator(c.selection.condition, func(expr ql.Expr) (int, bool) {
 		ref, ok := expr.(*ql.VarRef)
 		if !ok {
 			return 0, false
@@ -108,7 +109,7 @@ func (c *collector) Series(h *answer.Head) error {
 	if err := c.finish(); err != nil {
 		return err
 	}
-	c.now = &table{name: h.Name, tags: slices.Clone(h.Tags)}
+	c.now = &load.Table{Name: h.Name, Tags: slices.Clone(h.Tags)}
 	return nil
 }
 
@@ -119,14 +120,14 @@ func (c *collector) Row(timeNs int64, values []answer.Value) error {
 			if at := c.columnOfRows(name); at >= 0 {
 				c.symbols[i] = values[at]
 			} else {
-				c.symbols[i] = answer.String(c.now.tagValue(name))
+				c.symbols[i] = answer.String(c.now.TagValue(name))
 			}
 		}
 		if !c.decide(c.symbols).IsTrue() {
 			return nil
 		}
 	}
-	c.now.times = append(c.now.times, timeNs)
+	c.now.Times = append(c.now.Times, timeNs)
 	for _, column := range c.columns {
 		var v answer.Value
 		if column >= 0 {
@@ -134,36 +135,36 @@ func (c *collector) Row(timeNs int64, values []answer.Value) error {
 		}
 		c.rows = append(c.rows, v)
 	}
-	return c.selection.take(c.selection.held, int64(8+48*len(c.columns)))
+	return c.selection.Take(c.selection.held, int64(8+48*len(c.columns)))
 }
 
 // finish makes columns of the rows of the open table.
 func (c *collector) finish() error {
 	t := c.now
 	c.now = nil
-	if t == nil || len(t.times) == 0 {
+	if t == nil || len(t.Times) == 0 {
 		return nil
 	}
-	n, width := len(t.times), len(c.columns)
+	n, width := len(t.Times), len(c.columns)
 	if !c.selection.ascending {
-		slices.Reverse(t.times)
+		slices.Reverse(t.Times)
 	}
-	t.columns = make([]column, width)
-	for i := range t.columns {
+	t.Columns = make([]load.Column, width)
+	for i := range t.Columns {
 		if c.keys[i] != "" {
-			v := answer.String(t.tagValue(c.keys[i]))
-			t.columns[i] = column{kind: answer.KindString, constant: &v}
+			v := answer.String(t.TagValue(c.keys[i]))
+			t.Columns[i] = load.Column{Kind: answer.KindString, Constant: &v}
 			continue
 		}
-		t.columns[i] = c.columnFrom(i, n, width)
+		t.Columns[i] = c.columnFrom(i, n, width)
 	}
 	c.rows = c.rows[:0]
 	c.tables = append(c.tables, t)
-	return c.selection.take(c.selection.held, t.bytes())
+	return c.selection.Take(c.selection.held, t.Bytes())
 }
 
 // columnFrom makes one column, of numbers if all of it are.
-func (c *collector) columnFrom(i, n, width int) column {
+func (c *collector) columnFrom(i, n, width int) load.Column {
 	all := make([]answer.Value, n)
 	of := answer.KindNull
 	mixed := false
@@ -185,7 +186,7 @@ func (c *collector) columnFrom(i, n, width int) column {
 		}
 	}
 	if mixed || of != answer.KindFloat && of != answer.KindInteger {
-		return column{kind: of, values: all}
+		return load.Column{Kind: of, Values: all}
 	}
 	numbers := make([]float64, n)
 	for row, v := range all {
@@ -194,5 +195,5 @@ func (c *collector) columnFrom(i, n, width int) column {
 			numbers[row] = v.Number
 		}
 	}
-	return column{kind: of, numbers: numbers}
+	return load.Column{Kind: of, Numbers: numbers}
 }

@@ -1,10 +1,12 @@
 package influxql
 
+import "github.com/tickmesh/tickmesh/router/query/influxql/load"
+
 // stream returns points one after the other, in the order of the answer; ok is false at the end.
 type stream func() (p point, ok bool)
 
 // streamOf returns the values of a field of a group, or the points of a call.
-func (s *selection) streamOf(c *call, g *group, held *holding) (stream, error) {
+func (s *selection) streamOf(c *call, g *load.Group, held *load.Holding) (stream, error) {
 	if c.inner != nil {
 		points, err := s.pointsOf(c.inner, g, held)
 		if err != nil {
@@ -21,22 +23,22 @@ func (s *selection) streamOf(c *call, g *group, held *holding) (stream, error) {
 			return point{}, false
 		}, nil
 	}
-	w := newWalk(g.tables[c.read], c.span.from, c.span.to, !s.ascending)
+	w := load.NewWalk(g.Tables[c.read], c.span.From, c.span.To, !s.ascending)
 	return func() (point, bool) {
 		for {
-			t, row := w.next()
+			t, row := w.Next()
 			if t == nil {
 				return point{}, false
 			}
-			if v := t.columns[c.input].number(row); v == v {
-				return point{time: t.times[row], number: v}, true
+			if v := t.Columns[c.input].Number(row); v == v {
+				return point{time: t.Times[row], number: v}, true
 			}
 		}
 	}, nil
 }
 
 // transformed computes a function of neighbouring points.
-func (s *selection) transformed(c *call, g *group, held *holding) ([]point, error) {
+func (s *selection) transformed(c *call, g *load.Group, held *load.Holding) ([]point, error) {
 	next, err := s.streamOf(c, g, held)
 	if err != nil {
 		return nil, err
@@ -55,10 +57,10 @@ func (s *selection) transformed(c *call, g *group, held *holding) ([]point, erro
 		if n&(1<<12-1) == 0 {
 			grown := cap(points) - charged
 			charged += grown
-			if err := s.take(held, int64(pointBytes*grown)); err != nil {
+			if err := s.Take(held, int64(pointBytes*grown)); err != nil {
 				return nil, err
 			}
-			if err := s.ctx.Err(); err != nil {
+			if err := s.Ctx.Err(); err != nil {
 				return nil, err
 			}
 		}
@@ -133,23 +135,23 @@ func movingAverage(n int) step {
 
 // integrated computes the area under a field by trapezia. At the border of two windows the
 // value is interpolated, and the area divided.
-func (s *selection) integrated(c *call, g *group) []point {
-	w := newWalk(g.tables[c.read], c.span.from, c.span.to, !s.ascending)
+func (s *selection) integrated(c *call, g *load.Group) []point {
+	w := load.NewWalk(g.Tables[c.read], c.span.From, c.span.To, !s.ascending)
 	var points []point
 	var before point
 	var start, end int64 // of the window; backwards the start is the later one
-	begun, grouped, sum := false, s.interval.durationNs != 0, 0.0
+	begun, grouped, sum := false, s.interval.DurationNs != 0, 0.0
 	window := func(t int64) {
-		if start, end = s.interval.window(t); !s.ascending {
+		if start, end = s.interval.Window(t); !s.ascending {
 			start, end = end, start
 		}
 	}
 	for {
-		t, row := w.next()
+		t, row := w.Next()
 		if t == nil {
 			break
 		}
-		p := point{time: t.times[row], number: t.columns[c.input].number(row)}
+		p := point{time: t.Times[row], number: t.Columns[c.input].Number(row)}
 		switch {
 		case p.number != p.number:
 			continue

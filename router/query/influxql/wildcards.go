@@ -36,7 +36,7 @@ func (s *schema) columnsOf(stmt *ql.SelectStatement) (columns int, err error) {
 			if err != nil {
 				return 0, err
 			}
-			names = max(names, len(m.fields)+len(m.tags)) // most have the same ones
+			names = max(names, len(m.Fields)+len(m.Tags)) // most have the same ones
 		}
 	}
 	for _, field := range stmt.Fields {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/guard"
+	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
 // worstStatements are the shapes that cost the most for what the guard counts, each as large as
@@ -122,7 +123,7 @@ func TestListsOfTextsAreBounded(t *testing.T) {
 		"^(a|b)$": true, "^server[0-9][0-9]$": true, "^(" + strings.Repeat("server-with-a-name|", 2000) + "a)$": true,
 		"^[a-j][a-j][a-j][a-j]$": false, "^" + strings.Repeat("a", 100) + "[a-j][a-j][a-j][a-j]$": false,
 	} {
-		if texts, ok := textsOf(pattern); ok != listed {
+		if texts, ok := load.TextsOf(pattern); ok != listed {
 			t.Errorf("%.30s: %d texts, %v", pattern, len(texts), ok)
 		}
 	}

@@ -1,4 +1,4 @@
-package influxql
+package load
 
 import (
 	"regexp/syntax"
@@ -10,31 +10,31 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// condition is WHERE over one measurement, without time.
-type condition struct {
-	matchers []scan.Matcher // what the index can decide: all of them hold
-	rest     ql.Expr        // what is left; nil: nothing
-	fields   []string       // that rest compares
+// Condition is WHERE over one measurement, without time.
+type Condition struct {
+	Matchers []scan.Matcher // what the index can decide: all of them hold
+	Rest     ql.Expr        // what is left; nil: nothing
+	Fields   []string       // that rest compares
 }
 
-// splitCondition takes comparisons of tags with constants, joined by AND, out of a
+// SplitCondition takes comparisons of tags with constants, joined by AND, out of a
 // condition. A name that is no field of the measurement is that of a tag.
-func splitCondition(expr ql.Expr, m *measurement) condition {
-	var c condition
+func SplitCondition(expr ql.Expr, m *Measurement) Condition {
+	var c Condition
 	c.take(expr, m)
 	seen := map[string]bool{}
-	if c.rest != nil {
-		ql.WalkFunc(c.rest, func(n ql.Node) {
-			if ref, ok := n.(*ql.VarRef); ok && m.hasField(ref.Val) && !seen[ref.Val] {
+	if c.Rest != nil {
+		ql.WalkFunc(c.Rest, func(n ql.Node) {
+			if ref, ok := n.(*ql.VarRef); ok && m.HasField(ref.Val) && !seen[ref.Val] {
 				seen[ref.Val] = true
-				c.fields = append(c.fields, ref.Val)
+				c.Fields = append(c.Fields, ref.Val)
 			}
 		})
 	}
 	return c
 }
 
-func (c *condition) take(expr ql.Expr, m *measurement) {
+func (c *Condition) take(expr ql.Expr, m *Measurement) {
 	switch expr := expr.(type) {
 	case nil:
 		return
@@ -52,19 +52,19 @@ func (c *condition) take(expr ql.Expr, m *measurement) {
 			return
 		}
 		if matcher, ok := matcherOf(expr, m); ok {
-			c.matchers = append(c.matchers, matcher)
+			c.Matchers = append(c.Matchers, matcher)
 			return
 		}
 	}
-	if c.rest == nil {
-		c.rest = expr
+	if c.Rest == nil {
+		c.Rest = expr
 	} else {
-		c.rest = &ql.BinaryExpr{Op: ql.AND, LHS: c.rest, RHS: expr}
+		c.Rest = &ql.BinaryExpr{Op: ql.AND, LHS: c.Rest, RHS: expr}
 	}
 }
 
 // matcherOf returns the matcher of one comparison, or of equalities of one tag joined by OR.
-func matcherOf(expr *ql.BinaryExpr, m *measurement) (scan.Matcher, bool) {
+func matcherOf(expr *ql.BinaryExpr, m *Measurement) (scan.Matcher, bool) {
 	if expr.Op == ql.OR {
 		return unionOf(expr, m)
 	}
@@ -74,7 +74,7 @@ func matcherOf(expr *ql.BinaryExpr, m *measurement) (scan.Matcher, bool) {
 		ref, ok = unwrap(expr.RHS).(*ql.VarRef)
 		literal = unwrap(expr.LHS)
 	}
-	if !ok || m.hasField(ref.Val) || ref.Val == "_name" {
+	if !ok || m.HasField(ref.Val) || ref.Val == "_name" {
 		return scan.Matcher{}, false
 	}
 	matcher := scan.Matcher{Name: ref.Val}
@@ -98,7 +98,7 @@ func matcherOf(expr *ql.BinaryExpr, m *measurement) (scan.Matcher, bool) {
 }
 
 // unionOf joins comparisons of one tag with constants: a = 'x' OR a = 'y'.
-func unionOf(expr *ql.BinaryExpr, m *measurement) (scan.Matcher, bool) {
+func unionOf(expr *ql.BinaryExpr, m *Measurement) (scan.Matcher, bool) {
 	left, ok := unwrap(expr.LHS).(*ql.BinaryExpr)
 	if !ok {
 		return scan.Matcher{}, false
@@ -131,7 +131,7 @@ func unwrap(expr ql.Expr) ql.Expr {
 // regexMatcher returns the matcher of a regular expression, which need not be anchored. One
 // that says nothing but a list of texts, as Grafana writes it, becomes that list.
 func regexMatcher(name, pattern string, want bool) scan.Matcher {
-	if texts, ok := textsOf(pattern); ok {
+	if texts, ok := TextsOf(pattern); ok {
 		kind := scan.MatchIn
 		if !want {
 			kind = scan.MatchNotIn
@@ -155,8 +155,8 @@ const (
 	textBytesPerByte = 64 // of the expression
 )
 
-// textsOf returns the texts that an anchored regular expression matches, where these are a list.
-func textsOf(pattern string) ([]string, bool) {
+// TextsOf returns the texts that an anchored regular expression matches, where these are a list.
+func TextsOf(pattern string) ([]string, bool) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil || re.Op != syntax.OpConcat || len(re.Sub) < 2 ||
 		re.Sub[0].Op != syntax.OpBeginText || re.Sub[len(re.Sub)-1].Op != syntax.OpEndText {
@@ -176,7 +176,7 @@ func textsOf(pattern string) ([]string, bool) {
 // resolver lists what parts of a regular expression match.
 type resolver struct{ bytesLeft int }
 
-// add appends each text, continued by a suffix; nil: that is no short list.
+// Add appends each text, continued by a suffix; nil: that is no short list.
 func (r *resolver) add(to, texts []string, suffix string) []string {
 	for _, text := range texts {
 		r.bytesLeft -= len(text) + len(suffix) + 16
@@ -234,7 +234,7 @@ func (r *resolver) continued(texts []string, part *syntax.Regexp) []string {
 // holds the field value, and so does one that names it.
 func fieldMatcher(name string, fields []string) scan.Matcher {
 	values := slices.Clone(fields)
-	if slices.Contains(fields, valueField) {
+	if slices.Contains(fields, ValueField) {
 		values = append(values, "")
 	}
 	slices.SortFunc(values, strings.Compare)

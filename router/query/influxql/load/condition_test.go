@@ -1,4 +1,4 @@
-package influxql
+package load
 
 import (
 	"regexp"
@@ -16,7 +16,7 @@ func TestTextsOf(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"^a$": "a", "^(a|b)$": "a b", "^(?:a|b|)$": " a b", "^(web-[0-2]|db)$": "db web-0 web-1 web-2", "^(a|b)(c|d)$": "ac ad bc bd", `^a\.b$`: "a.b", "^$": "",
 	} {
-		got, ok := textsOf(pattern)
+		got, ok := TextsOf(pattern)
 		if !ok || strings.Join(got, " ") != want {
 			t.Errorf("%s: %q, %v", pattern, got, ok)
 		}
@@ -27,7 +27,7 @@ func TestTextsOf(t *testing.T) {
 		}
 	}
 	for _, pattern := range []string{"a", "^a", "a$", "^a*$", "^(?i)a$", "^.$", "^[^a]$", "^(a|b", `^a\b$`, "^a$|^b$", "(?m)^a$", "^[a-z]{4}$"} {
-		if texts, ok := textsOf(pattern); ok {
+		if texts, ok := TextsOf(pattern); ok {
 			t.Errorf("%s: %d texts", pattern, len(texts))
 		}
 	}
@@ -43,7 +43,7 @@ func FuzzTextsOf(f *testing.F) {
 			return
 		}
 		re, err := regexp.Compile(pattern)
-		texts, ok := textsOf(pattern)
+		texts, ok := TextsOf(pattern)
 		if err != nil || !ok || strings.ContainsRune(text, '\uFFFD') {
 			return
 		}
@@ -60,7 +60,7 @@ func FuzzTextsOf(f *testing.F) {
 
 // TestSplitCondition: what the index can decide becomes matchers.
 func TestSplitCondition(t *testing.T) {
-	m := &measurement{fields: []string{"f"}, tags: []string{"dc", "host"}}
+	m := &Measurement{Fields: []string{"f"}, Tags: []string{"dc", "host"}}
 	for text, want := range map[string]struct {
 		matchers, rest string
 		fields         []string
@@ -79,17 +79,17 @@ func TestSplitCondition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := splitCondition(expr, m)
+		c := SplitCondition(expr, m)
 		var matchers strings.Builder
-		for _, x := range c.matchers {
+		for _, x := range c.Matchers {
 			matchers.WriteString(x.Name + " " + string(rune('0'+int(x.Kind))) + " " + strings.Join(x.Values, ",") + ";")
 		}
 		rest := ""
-		if c.rest != nil {
-			rest = c.rest.String()
+		if c.Rest != nil {
+			rest = c.Rest.String()
 		}
-		if matchers.String() != want.matchers || rest != want.rest || !slices.Equal(c.fields, want.fields) {
-			t.Errorf("%s: %s rest %s fields %q", text, matchers.String(), rest, c.fields)
+		if matchers.String() != want.matchers || rest != want.rest || !slices.Equal(c.Fields, want.fields) {
+			t.Errorf("%s: %s rest %s fields %q", text, matchers.String(), rest, c.Fields)
 		}
 	}
 	if got := fieldMatcher("_field", []string{"value", "f"}); got.Kind != scan.MatchIn || strings.Join(got.Values, ",") != ",f,value" {

@@ -1,4 +1,4 @@
-package influxql
+package load
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
-// mathArguments returns the number of arguments of a function of single values.
-func mathArguments(name string) (n int, ok bool) {
+// MathArguments returns the number of arguments of a function of single values.
+func MathArguments(name string) (n int, ok bool) {
 	switch name {
 	case "abs", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "ln", "log2", "log10", "sqrt", "floor", "ceil", "round":
 		return 1, true
@@ -20,22 +20,23 @@ func mathArguments(name string) (n int, ok bool) {
 	return 0, false
 }
 
-func isMath(call *ql.Call) bool {
-	_, ok := mathArguments(call.Name)
+// IsMath reports whether a call is a function of single values.
+func IsMath(call *ql.Call) bool {
+	_, ok := MathArguments(call.Name)
 	return ok
 }
 
-func newMathEvaluator(call *ql.Call, symbol symbolOf) (evaluator, error) {
-	n, ok := mathArguments(call.Name)
+func newMathEvaluator(call *ql.Call, symbol symbolOf) (Evaluator, error) {
+	n, ok := MathArguments(call.Name)
 	if !ok {
 		return nil, fmt.Errorf("undefined function %s()", call.Name)
 	}
 	if len(call.Args) != n {
 		return nil, fmt.Errorf("invalid number of arguments for %s, expected %d, got %d", call.Name, n, len(call.Args))
 	}
-	arguments := make([]evaluator, n)
+	arguments := make([]Evaluator, n)
 	for i, argument := range call.Args {
-		e, err := newEvaluator(argument, symbol)
+		e, err := NewEvaluator(argument, symbol)
 		if err != nil {
 			return nil, err
 		}

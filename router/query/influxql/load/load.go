@@ -1,4 +1,7 @@
-package influxql
+// Package load reads the series of a measurement as InfluxQL sees them: tables that join the fields of one set of
+// tags by time, or windows of aggregates, as far as a condition lets them in, on account of one query. It does
+// not know what is computed of them: no calls, no fill, no subqueries.
+package load
 
 import (
 	"cmp"
@@ -17,64 +20,64 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
-// span is a range of time in nanoseconds, both ends inclusive.
-type span struct{ from, to int64 }
+// Span is a range of time in nanoseconds, both ends inclusive.
+type Span struct{ From, To int64 }
 
-// holding is memory that a statement holds.
-type holding struct{ bytes atomic.Int64 }
+// Holding is memory that a statement holds.
+type Holding struct{ bytes atomic.Int64 }
 
 // Reader reads what is stored, on account of one query.
 type Reader struct {
-	ctx      context.Context
-	source   scan.Source
-	entry    *admission.Entry
-	parallel int // visitors of a scan at once
+	Ctx      context.Context
+	Source   scan.Source
+	Entry    *admission.Entry
+	Parallel int // visitors of a scan at once
 }
 
-// take charges memory to the query.
-func (r *Reader) take(h *holding, bytes int64) error {
+// Take charges memory to the query.
+func (r *Reader) Take(h *Holding, bytes int64) error {
 	h.bytes.Add(bytes)
-	return r.entry.Take(bytes)
+	return r.Entry.Take(bytes)
 }
 
-// release frees all of it.
-func (r *Reader) release(h *holding) { r.entry.Give(h.bytes.Swap(0)) }
+// Release frees all of it.
+func (r *Reader) Release(h *Holding) { r.Entry.Give(h.bytes.Swap(0)) }
 
-// loader reads one measurement.
-type loader struct {
+// Loader reads one measurement.
+type Loader struct {
 	reader    *Reader
-	held      *holding
-	m         *measurement
+	held      *Holding
+	Of        *Measurement
 	inputs    []ql.VarRef // columns of the tables
-	condition condition
+	Condition Condition
 	fields    []string // that are read: those among inputs, then those that are only compared
-	rowsMax   int      // of each table, the first ones; 0: all
-	backwards bool     // the first ones are the newest
-	decide    evaluator
+	RowsMax   int      // of each table, the first ones; 0: all
+	Backwards bool     // the first ones are the newest
+	decide    Evaluator
 	decideBy  []string // names of the symbols of decide
 }
 
-// newLoader prepares a read; nil: the measurement has none of the fields.
-func (r *Reader) newLoader(held *holding, m *measurement, inputs []ql.VarRef, where ql.Expr) (*loader, error) {
-	l := &loader{reader: r, held: held, m: m, inputs: inputs, condition: splitCondition(where, m)}
+// NewLoader prepares a read; nil: the measurement has none of the fields.
+func (r *Reader) NewLoader(held *Holding, m *Measurement, inputs []ql.VarRef, where ql.Expr) (*Loader, error) {
+	l := &Loader{reader: r, held: held, Of: m, inputs: inputs, Condition: SplitCondition(where, m)}
 	for _, ref := range inputs {
-		if m.hasField(ref.Val) && !slices.Contains(l.fields, ref.Val) {
+		if m.HasField(ref.Val) && !slices.Contains(l.fields, ref.Val) {
 			l.fields = append(l.fields, ref.Val)
 		}
 	}
 	if len(l.fields) == 0 {
 		return nil, nil
 	}
-	for _, name := range l.condition.fields {
+	for _, name := range l.Condition.Fields {
 		if !slices.Contains(l.fields, name) {
 			l.fields = append(l.fields, name)
 		}
 	}
-	if l.condition.rest == nil {
+	if l.Condition.Rest == nil {
 		return l, nil
 	}
 	var err error
-	l.decide, err = newEvaluator(l.condition.rest, func(expr ql.Expr) (int, bool) {
+	l.decide, err = NewEvaluator(l.Condition.Rest, func(expr ql.Expr) (int, bool) {
 		ref, ok := expr.(*ql.VarRef)
 		if !ok {
 			return 0, false
@@ -90,8 +93,8 @@ func (r *Reader) newLoader(held *holding, m *measurement, inputs []ql.VarRef, wh
 }
 
 // selector picks the series of some fields.
-func (l *loader) selector(fields []string) scan.Selector {
-	return scan.Selector{Database: l.m.database, Metric: l.m.name, Matchers: append(slices.Clone(l.condition.matchers), fieldMatcher(series.FieldTagName, fields))}
+func (l *Loader) selector(fields []string) scan.Selector {
+	return scan.Selector{Database: l.Of.database, Metric: l.Of.name, Matchers: append(slices.Clone(l.Condition.Matchers), fieldMatcher(series.FieldTagName, fields))}
 }
 
 // piece is one series as it was read.
@@ -106,7 +109,7 @@ type piece struct {
 
 // pieces collects the series that one visitor sees.
 type pieces struct {
-	loader *loader
+	loader *Loader
 	key    []byte
 	parts  []series.Tag
 	skip   bool
@@ -116,18 +119,18 @@ type pieces struct {
 	last   []int64 // times of the piece before
 }
 
-// tables reads samples and joins the fields of each set of tags.
-func (l *loader) tables(of span) ([]*table, error) {
-	request := &scan.Request{Selector: l.selector(l.fields), Limits: l.reader.entry.Limits(), Parallel: l.reader.parallel}
-	request.FromMs, request.ToMs = msRange(of.from, of.to)
+// Tables reads samples and joins the fields of each set of tags.
+func (l *Loader) Tables(of Span) ([]*Table, error) {
+	request := &scan.Request{Selector: l.selector(l.fields), Limits: l.reader.Entry.Limits(), Parallel: l.reader.Parallel}
+	request.FromMs, request.ToMs = MsRange(of.From, of.To)
 	if request.FromMs > request.ToMs {
 		return nil, nil
 	}
-	workers := make([]pieces, l.reader.parallel)
+	workers := make([]pieces, l.reader.Parallel)
 	for i := range workers {
 		workers[i].loader = l
 	}
-	err := l.reader.source.Scan(l.reader.ctx, request, func(worker int, c *scan.Chunk) error { return workers[worker].visit(c) })
+	err := l.reader.Source.Scan(l.reader.Ctx, request, func(worker int, c *scan.Chunk) error { return workers[worker].visit(c) })
 	if err != nil {
 		return nil, err
 	}
@@ -159,21 +162,21 @@ func (p *pieces) visit(c *scan.Chunk) error {
 	grown := len(p.times)
 	for i, v := range c.Values {
 		if v == v {
-			p.times = append(p.times, c.Times[i]*nsPerMs)
+			p.times = append(p.times, c.Times[i]*NsPerMs)
 			p.values = append(p.values, v)
 		}
 	}
 	p.trim()
-	return p.loader.reader.take(p.loader.held, 16*int64(len(p.times)-grown))
+	return p.loader.reader.Take(p.loader.held, 16*int64(len(p.times)-grown))
 }
 
 // trim drops what cannot be among the rows of the answer: a row stands behind all earlier
 // values of each of its fields.
 func (p *pieces) trim() {
-	most, n := p.loader.rowsMax, len(p.times)
+	most, n := p.loader.RowsMax, len(p.times)
 	switch {
 	case most == 0 || n <= most:
-	case !p.loader.backwards:
+	case !p.loader.Backwards:
 		p.times, p.values = p.times[:most], p.values[:most]
 	case n > 2*most:
 		p.times, p.values = append(p.times[:0], p.times[n-most:]...), append(p.values[:0], p.values[n-most:]...)
@@ -187,17 +190,18 @@ func (p *pieces) begin() (skip bool, err error) {
 		return false, err
 	}
 	l := p.loader
-	if l.decide == nil || len(l.condition.fields) > 0 {
+	if l.decide == nil || len(l.Condition.Fields) > 0 {
 		return false, nil
 	}
 	symbols := make([]answer.Value, len(l.decideBy))
 	for i, name := range l.decideBy {
-		symbols[i] = answer.String(valueOfPart(p.parts, name))
+		symbols[i] = answer.String(ValueOfPart(p.parts, name))
 	}
 	return !l.decide(symbols).IsTrue(), nil
 }
 
-func valueOfPart(parts []series.Tag, name string) string {
+// ValueOfPart returns the value of a tag; a tag that is not there is the empty string.
+func ValueOfPart(parts []series.Tag, name string) string {
 	for _, t := range parts {
 		if string(t.Name) == name {
 			return string(t.Value)
@@ -213,13 +217,13 @@ func (p *pieces) finish() error {
 	}
 	if len(p.times) > 0 {
 		tags, order, field := splitTags(p.parts)
-		kept := piece{id: idOf(tags), order: order, tags: tags, field: slices.Index(p.loader.fields, field), values: slices.Clone(p.values)}
+		kept := piece{id: IDOf(tags), order: order, tags: tags, field: slices.Index(p.loader.fields, field), values: slices.Clone(p.values)}
 		if !slices.Equal(p.last, p.times) {
 			p.last = slices.Clone(p.times)
 		}
 		kept.times = p.last
 		p.all = append(p.all, kept)
-		if err := p.loader.reader.take(p.loader.held, int64(pieceBytes+2*len(p.key))); err != nil {
+		if err := p.loader.reader.Take(p.loader.held, int64(pieceBytes+2*len(p.key))); err != nil {
 			return err
 		}
 	}
@@ -234,7 +238,7 @@ const pieceBytes = 400
 // splitTags returns the tags of a series without _field, a text by which tables of one
 // measurement are put into order, and the series' field.
 func splitTags(parts []series.Tag) (tags []answer.Tag, order, field string) {
-	field = valueField
+	field = ValueField
 	var buffer [256]byte
 	text := buffer[:0]
 	n := 0
@@ -260,8 +264,8 @@ func splitTags(parts []series.Tag) (tags []answer.Tag, order, field string) {
 	return tags, order, field
 }
 
-// idOf returns a text that differs for different tags.
-func idOf(tags []answer.Tag) string {
+// IDOf returns a text that differs for different tags.
+func IDOf(tags []answer.Tag) string {
 	var key []byte
 	for _, t := range tags {
 		key = series.AppendPart(series.AppendPart(key, []byte(t.Key)), []byte(t.Value))
@@ -270,9 +274,9 @@ func idOf(tags []answer.Tag) string {
 }
 
 // join makes one table of the pieces of each set of tags, in the order of the tags.
-func (l *loader) join(all []piece) ([]*table, error) {
+func (l *Loader) join(all []piece) ([]*Table, error) {
 	slices.SortStableFunc(all, func(a, b piece) int { return cmp.Or(strings.Compare(a.id, b.id), cmp.Compare(a.field, b.field)) })
-	var tables []*table
+	var tables []*Table
 	for len(all) > 0 {
 		n := 1
 		for n < len(all) && all[n].id == all[0].id {
@@ -288,21 +292,21 @@ func (l *loader) join(all []piece) ([]*table, error) {
 		clear(all[:n])
 		all = all[n:]
 		if len(tables)&(1<<8-1) == 0 {
-			processor.Of(l.reader.ctx).Pace()
-			if err := l.reader.ctx.Err(); err != nil {
+			processor.Of(l.reader.Ctx).Pace()
+			if err := l.reader.Ctx.Err(); err != nil {
 				return nil, err
 			}
 		}
 	}
-	slices.SortFunc(tables, compareTables)
+	slices.SortFunc(tables, CompareTables)
 	return tables, nil
 }
 
 // joinOne makes a table; nil: the condition leaves nothing.
-func (l *loader) joinOne(parts []piece) (*table, error) {
+func (l *Loader) joinOne(parts []piece) (*Table, error) {
 	times := parts[0].times
 	for _, p := range parts[1:] {
-		times = union(times, p.times)
+		times = Union(times, p.times)
 	}
 	numbers := make([][]float64, len(l.fields))
 	for _, p := range parts {
@@ -317,56 +321,56 @@ func (l *loader) joinOne(parts []piece) (*table, error) {
 			}
 		}
 	}
-	if err := l.reader.take(l.held, int64(8*len(times)*(len(parts)-1))); err != nil {
+	if err := l.reader.Take(l.held, int64(8*len(times)*(len(parts)-1))); err != nil {
 		return nil, err
 	}
-	t := &table{name: l.m.name, tags: parts[0].tags, order: parts[0].order, times: times, columns: make([]column, len(l.inputs))}
+	t := &Table{Name: l.Of.name, Tags: parts[0].tags, order: parts[0].order, Times: times, Columns: make([]Column, len(l.inputs))}
 	l.filter(t, numbers)
-	if len(t.times) == 0 {
+	if len(t.Times) == 0 {
 		return nil, nil
 	}
 	for i, ref := range l.inputs {
-		t.columns[i] = l.columnOf(t, ref, numbers)
+		t.Columns[i] = l.columnOf(t, ref, numbers)
 	}
 	return t, nil
 }
 
 // columnOf returns the column of a variable: a field, or a tag that is there. A field can be
 // cast to an integer; no field is anything else.
-func (l *loader) columnOf(t *table, ref ql.VarRef, numbers [][]float64) column {
+func (l *Loader) columnOf(t *Table, ref ql.VarRef, numbers [][]float64) Column {
 	at := slices.Index(l.fields, ref.Val)
 	if at < 0 || numbers[at] == nil {
 		if at < 0 && (ref.Type == ql.Tag || ref.Type == ql.Unknown) {
 			return tagColumn(t, ref.Val)
 		}
-		return column{}
+		return Column{}
 	}
 	switch ref.Type {
 	case ql.Float, ql.AnyField, ql.Unknown:
-		return column{kind: answer.KindFloat, numbers: numbers[at]}
+		return Column{Kind: answer.KindFloat, Numbers: numbers[at]}
 	case ql.Integer, ql.Unsigned:
 		whole := make([]float64, len(numbers[at]))
 		for i, v := range numbers[at] {
 			whole[i] = math.Trunc(v)
 		}
-		return column{kind: answer.KindInteger, numbers: whole}
+		return Column{Kind: answer.KindInteger, Numbers: whole}
 	}
-	return column{}
+	return Column{}
 }
 
 // tagColumn returns the column of a tag: null where it is not there.
-func tagColumn(t *table, name string) column {
-	text := t.tagValue(name)
+func tagColumn(t *Table, name string) Column {
+	text := t.TagValue(name)
 	if text == "" {
-		return column{}
+		return Column{}
 	}
 	v := answer.String(text)
-	return column{kind: answer.KindString, constant: &v}
+	return Column{Kind: answer.KindString, Constant: &v}
 }
 
 // filter keeps the rows that the condition wants and that have a field that was asked for.
-func (l *loader) filter(t *table, numbers [][]float64) {
-	if l.decide == nil || len(l.condition.fields) == 0 {
+func (l *Loader) filter(t *Table, numbers [][]float64) {
+	if l.decide == nil || len(l.Condition.Fields) == 0 {
 		return // each row has a field: nothing was read that is only compared
 	}
 	symbols := make([]answer.Value, len(l.decideBy))
@@ -374,7 +378,7 @@ func (l *loader) filter(t *table, numbers [][]float64) {
 	for i, name := range l.decideBy {
 		at := slices.Index(l.fields, name)
 		if at < 0 {
-			symbols[i] = answer.String(t.tagValue(name))
+			symbols[i] = answer.String(t.TagValue(name))
 			compared = append(compared, nil)
 			continue
 		}
@@ -382,8 +386,8 @@ func (l *loader) filter(t *table, numbers [][]float64) {
 	}
 	asked := l.askedFields(numbers)
 	kept := 0
-	t.times = slices.Clone(t.times) // they may be shared
-	for row := range t.times {
+	t.Times = slices.Clone(t.Times) // they may be shared
+	for row := range t.Times {
 		for i, name := range l.decideBy {
 			switch {
 			case compared[i] != nil:
@@ -395,7 +399,7 @@ func (l *loader) filter(t *table, numbers [][]float64) {
 		if !anyAt(asked, row) || !l.decide(symbols).IsTrue() {
 			continue
 		}
-		t.times[kept] = t.times[row]
+		t.Times[kept] = t.Times[row]
 		for _, column := range numbers {
 			if column != nil {
 				column[kept] = column[row]
@@ -403,7 +407,7 @@ func (l *loader) filter(t *table, numbers [][]float64) {
 		}
 		kept++
 	}
-	t.times = t.times[:kept]
+	t.Times = t.Times[:kept]
 	for i, column := range numbers {
 		if column != nil {
 			numbers[i] = column[:kept]
@@ -412,7 +416,7 @@ func (l *loader) filter(t *table, numbers [][]float64) {
 }
 
 // askedFields returns the columns of fields that are among the inputs.
-func (l *loader) askedFields(numbers [][]float64) [][]float64 {
+func (l *Loader) askedFields(numbers [][]float64) [][]float64 {
 	var asked [][]float64
 	for i, name := range l.fields {
 		if numbers[i] != nil && placeOf(l.inputs, name) >= 0 {
@@ -431,8 +435,8 @@ func anyAt(columns [][]float64, row int) bool {
 	return false
 }
 
-// union returns all times of two ascending lists, once each.
-func union(a, b []int64) []int64 {
+// Union returns all times of two ascending lists, once each.
+func Union(a, b []int64) []int64 {
 	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b)) {
 		return a
 	}

@@ -1,4 +1,4 @@
-package influxql
+package load
 
 import (
 	"fmt"
@@ -10,21 +10,21 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 )
 
-// evaluator computes an expression over the values of its symbols.
-type evaluator func(symbols []answer.Value) answer.Value
+// Evaluator computes an expression over the values of its symbols.
+type Evaluator func(symbols []answer.Value) answer.Value
 
 // symbolOf maps a call or a variable to the place of its value.
 type symbolOf func(ql.Expr) (place int, ok bool)
 
-// newEvaluator compiles an expression. Error: an operator or a literal that has no meaning here.
-func newEvaluator(expr ql.Expr, symbol symbolOf) (evaluator, error) {
+// NewEvaluator compiles an expression. Error: an operator or a literal that has no meaning here.
+func NewEvaluator(expr ql.Expr, symbol symbolOf) (Evaluator, error) {
 	if place, ok := symbol(expr); ok {
 		return func(symbols []answer.Value) answer.Value { return symbols[place] }, nil
 	}
-	constant := func(v answer.Value) (evaluator, error) { return func([]answer.Value) answer.Value { return v }, nil }
+	constant := func(v answer.Value) (Evaluator, error) { return func([]answer.Value) answer.Value { return v }, nil }
 	switch expr := expr.(type) {
 	case *ql.ParenExpr:
-		return newEvaluator(expr.Expr, symbol)
+		return NewEvaluator(expr.Expr, symbol)
 	case *ql.NumberLiteral:
 		return constant(answer.Float(expr.Val))
 	case *ql.IntegerLiteral:
@@ -47,8 +47,8 @@ func newEvaluator(expr ql.Expr, symbol symbolOf) (evaluator, error) {
 	return nil, fmt.Errorf("unsupported expression: %s", expr)
 }
 
-func newBinaryEvaluator(expr *ql.BinaryExpr, symbol symbolOf) (evaluator, error) {
-	left, err := newEvaluator(expr.LHS, symbol)
+func newBinaryEvaluator(expr *ql.BinaryExpr, symbol symbolOf) (Evaluator, error) {
+	left, err := NewEvaluator(expr.LHS, symbol)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func newBinaryEvaluator(expr *ql.BinaryExpr, symbol symbolOf) (evaluator, error)
 		}
 		return regexEvaluator(left, pattern.Val, expr.Op == ql.EQREGEX), nil
 	}
-	right, err := newEvaluator(expr.RHS, symbol)
+	right, err := NewEvaluator(expr.RHS, symbol)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func newBinaryEvaluator(expr *ql.BinaryExpr, symbol symbolOf) (evaluator, error)
 	return func(s []answer.Value) answer.Value { return binary(op, left(s), right(s)) }, nil
 }
 
-func regexEvaluator(left evaluator, pattern *regexp.Regexp, want bool) evaluator {
+func regexEvaluator(left Evaluator, pattern *regexp.Regexp, want bool) Evaluator {
 	return func(s []answer.Value) answer.Value {
 		v := left(s)
 		if v.Kind != answer.KindString {

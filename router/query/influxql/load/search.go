@@ -1,4 +1,4 @@
-package influxql
+package load
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 // storage gives. Of few series it is looked for in two steps: windows of days, of which
 // rollups tell, say on which days these values are, and only the samples of these are read.
 const (
-	searchSeriesMax = 16 // of more, the days would be most of all days
-	searchDayMs     = 24 * 3600_000
-	searchRangeMin  = 3 * searchDayMs
+	SearchSeriesMax = 16 // of more, the days would be most of all days
+	SearchDayMs     = 24 * 3600_000
+	searchRangeMin  = 3 * SearchDayMs
 )
 
 const searchable = scan.AggregateMin | scan.AggregateMax | scan.AggregateFirst | scan.AggregateLast
@@ -34,8 +34,8 @@ var errManySeries = errors.New("too many series to search")
 
 // search reads windows over all of a span; ok is false when that is to be done by reading all
 // samples.
-func (l *loader) search(of span, read *windowRead, all *scan.Request) (tables []*table, ok bool, err error) {
-	if !read.timed || read.interval.durationNs != 0 || read.aggregates&^searchable != 0 || uint64(all.ToMs-all.FromMs) < searchRangeMin {
+func (l *Loader) search(of Span, read *WindowRead, all *scan.Request) (tables []*Table, ok bool, err error) {
+	if !read.Timed || read.Interval.DurationNs != 0 || read.Aggregates&^searchable != 0 || uint64(all.ToMs-all.FromMs) < searchRangeMin {
 		return nil, false, nil
 	}
 	series, err := l.searchDays(of, read, all)
@@ -46,9 +46,9 @@ func (l *loader) search(of span, read *windowRead, all *scan.Request) (tables []
 		return nil, false, err
 	}
 	samples := int64(0)
-	for _, day := range daysOf(series, read.aggregates) {
+	for _, day := range daysOf(series, read.Aggregates) {
 		request := *all
-		request.FromMs, request.ToMs = max(all.FromMs, day), min(all.ToMs, day+searchDayMs-1)
+		request.FromMs, request.ToMs = max(all.FromMs, day), min(all.ToMs, day+SearchDayMs-1)
 		err := l.scanOften(&request, func(_ int, c *scan.Chunk) error {
 			samples += int64(len(c.Times))
 			if f := series[string(c.Key)]; f != nil && !f.worker.skip {
@@ -61,7 +61,7 @@ func (l *loader) search(of span, read *windowRead, all *scan.Request) (tables []
 		}
 	}
 	for _, f := range series {
-		if !f.agrees(read.aggregates) { // it was written or deleted meanwhile
+		if !f.agrees(read.Aggregates) { // it was written or deleted meanwhile
 			return nil, false, nil
 		}
 		if err := f.worker.close(); err != nil {
@@ -69,38 +69,38 @@ func (l *loader) search(of span, read *windowRead, all *scan.Request) (tables []
 		}
 		tables = append(tables, f.worker.result...)
 	}
-	slices.SortStableFunc(tables, func(a, b *table) int {
-		return cmp.Or(compareTables(a, b), cmp.Compare(a.windows.place, b.windows.place))
+	slices.SortStableFunc(tables, func(a, b *Table) int {
+		return cmp.Or(CompareTables(a, b), cmp.Compare(a.Windows.Place, b.Windows.Place))
 	})
-	return tables, true, l.reader.entry.Count(int64(len(series)), samples)
+	return tables, true, l.reader.Entry.Count(int64(len(series)), samples)
 }
 
 // scanOften is a scan, by one visitor, of which nothing counts for the limits of the query in
 // the end: a search reads the same series more than once, and one that is given up for nothing.
-func (l *loader) scanOften(request *scan.Request, visit scan.Visitor) error {
+func (l *Loader) scanOften(request *scan.Request, visit scan.Visitor) error {
 	request.Parallel = 1
 	var key []byte
 	var series, samples int64
-	err := l.reader.source.Scan(l.reader.ctx, request, func(worker int, c *scan.Chunk) error {
+	err := l.reader.Source.Scan(l.reader.Ctx, request, func(worker int, c *scan.Chunk) error {
 		if series == 0 || !bytes.Equal(key, c.Key) {
 			key, series = append(key[:0], c.Key...), series+1
 		}
 		samples += int64(len(c.Times))
 		return visit(worker, c)
 	})
-	l.reader.entry.Uncount(series, samples)
+	l.reader.Entry.Uncount(series, samples)
 	return err
 }
 
 // searchDays reads windows of days. Errors: errManySeries, and those of scan.Source.Scan.
-func (l *loader) searchDays(of span, read *windowRead, all *scan.Request) (map[string]*found, error) {
+func (l *Loader) searchDays(of Span, read *WindowRead, all *scan.Request) (map[string]*found, error) {
 	request := *all
-	request.Windows = &scan.Windows{WidthMs: searchDayMs, Aggregates: read.aggregates&(scan.AggregateMin|scan.AggregateMax) | scan.AggregateCount}
+	request.Windows = &scan.Windows{WidthMs: SearchDayMs, Aggregates: read.Aggregates&(scan.AggregateMin|scan.AggregateMax) | scan.AggregateCount}
 	series := map[string]*found{}
 	err := l.scanOften(&request, func(_ int, c *scan.Chunk) error {
 		f := series[string(c.Key)]
 		if f == nil {
-			if len(series) == searchSeriesMax {
+			if len(series) == SearchSeriesMax {
 				return errManySeries
 			}
 			f = &found{worker: &windowWorker{pieces: pieces{loader: l}, read: read, span: of}}
@@ -117,7 +117,7 @@ func (l *loader) searchDays(of span, read *windowRead, all *scan.Request) (map[s
 	return series, err
 }
 
-// add takes windows of days, which come in order.
+// Add takes windows of days, which come in order.
 func (f *found) add(c *scan.Chunk) {
 	for i, day := range c.Times {
 		fresh := !f.begun
@@ -158,12 +158,12 @@ func (f *found) agrees(asked scan.Aggregate) bool {
 		return true
 	}
 	n := f.worker.now
-	if len(n.starts) != 1 {
+	if len(n.Starts) != 1 {
 		return false
 	}
-	on := func(day int64, atNs []int64) bool { return atNs[0]/nsPerMs >= day && atNs[0]/nsPerMs < day+searchDayMs }
-	return (asked&scan.AggregateMin == 0 || n.least[0] == f.least && on(f.leastAt, n.leastAt)) &&
-		(asked&scan.AggregateMax == 0 || n.most[0] == f.most && on(f.mostAt, n.mostAt)) &&
-		(asked&scan.AggregateFirst == 0 || on(f.first, n.firstAt)) &&
-		(asked&scan.AggregateLast == 0 || on(f.last, n.lastAt))
+	on := func(day int64, atNs []int64) bool { return atNs[0]/NsPerMs >= day && atNs[0]/NsPerMs < day+SearchDayMs }
+	return (asked&scan.AggregateMin == 0 || n.Least[0] == f.least && on(f.leastAt, n.LeastAt)) &&
+		(asked&scan.AggregateMax == 0 || n.Most[0] == f.most && on(f.mostAt, n.MostAt)) &&
+		(asked&scan.AggregateFirst == 0 || on(f.first, n.FirstAt)) &&
+		(asked&scan.AggregateLast == 0 || on(f.last, n.LastAt))
 }

@@ -1,13 +1,13 @@
-package influxql
+package load
 
 import (
 	"math"
 	"slices"
 )
 
-// walk goes through the rows of tables in the order of time; of equal times the table
+// Walk goes through the rows of tables in the order of time; of equal times the table
 // that comes first is first. Backwards it goes from the newest to the oldest.
-type walk struct {
+type Walk struct {
 	backwards bool
 	heads     []walkHead // a heap: the next row is that of the first
 }
@@ -16,19 +16,19 @@ type walk struct {
 type walkHead struct {
 	time  int64 // of the next row, with another sign backwards
 	order int
-	table *table
+	table *Table
 	row   int // the next one
 	end   int // one beyond the last row, in the direction of the walk
 }
 
-// newWalk begins a walk through the rows within [from, to].
-func newWalk(tables []*table, from, to int64, backwards bool) *walk {
-	w := &walk{backwards: backwards, heads: make([]walkHead, 0, len(tables))}
+// NewWalk begins a walk through the rows within [from, to].
+func NewWalk(tables []*Table, from, to int64, backwards bool) *Walk {
+	w := &Walk{backwards: backwards, heads: make([]walkHead, 0, len(tables))}
 	for i, t := range tables {
-		first, _ := slices.BinarySearch(t.times, from)
-		end := len(t.times)
+		first, _ := slices.BinarySearch(t.Times, from)
+		end := len(t.Times)
 		if to < math.MaxInt64 {
-			end, _ = slices.BinarySearch(t.times, to+1)
+			end, _ = slices.BinarySearch(t.Times, to+1)
 		}
 		if first >= end {
 			continue
@@ -37,7 +37,7 @@ func newWalk(tables []*table, from, to int64, backwards bool) *walk {
 		if backwards {
 			h.row, h.end = end-1, first-1
 		}
-		h.time = w.key(t.times[h.row])
+		h.time = w.key(t.Times[h.row])
 		w.heads = append(w.heads, h)
 	}
 	for i := len(w.heads)/2 - 1; i >= 0; i-- {
@@ -46,15 +46,15 @@ func newWalk(tables []*table, from, to int64, backwards bool) *walk {
 	return w
 }
 
-func (w *walk) key(t int64) int64 {
+func (w *Walk) key(t int64) int64 {
 	if w.backwards {
 		return -t // no time is math.MinInt64
 	}
 	return t
 }
 
-// next returns the next row; a nil table: there is none.
-func (w *walk) next() (*table, int) {
+// Next returns the next row; a nil table: there is none.
+func (w *Walk) Next() (*Table, int) {
 	if len(w.heads) == 0 {
 		return nil, 0
 	}
@@ -66,7 +66,7 @@ func (w *walk) next() (*table, int) {
 		h.row++
 	}
 	if h.row != h.end {
-		h.time = w.key(t.times[h.row])
+		h.time = w.key(t.Times[h.row])
 	} else {
 		last := len(w.heads) - 1
 		w.heads[0] = w.heads[last]
@@ -77,7 +77,7 @@ func (w *walk) next() (*table, int) {
 }
 
 // sink moves a head down to its place.
-func (w *walk) sink(i int) {
+func (w *Walk) sink(i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(w.heads); child++ {
