@@ -85,7 +85,9 @@ func (q *queries) handler() (http.Handler, error) {
 	m.Handle("/ui/", page)
 	m.Handle("GET /ui", page) // or the mux would send it to the page of the default database
 	m.Handle("/", opentsdb.New(q.opentsdbOptions()))
-	m.Handle("/api/v1/", promql.New(q.promqlOptions()))
+	prometheus := promql.New(q.promqlOptions())
+	m.Handle("/api/v1/", prometheus)
+	m.Handle("/federate", prometheus)
 	m.Handle("/query", influxql.New(q.influxqlOptions()))
 	m.HandleFunc("/api/v2/query", influxql.RefuseFlux)
 	return m, nil

@@ -194,7 +194,7 @@ func (e *encoder) flush() {
 // beginZip begins to compress, where the client takes it and there is enough.
 func (e *encoder) beginZip() {
 	header := e.w.Header()
-	if e.zips == nil || header.Get("Content-Type") != contentJSON {
+	if content := header.Get("Content-Type"); e.zips == nil || content != contentJSON && !strings.HasPrefix(content, "text/plain") {
 		return
 	}
 	header.Add("Vary", "Accept-Encoding")

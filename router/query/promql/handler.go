@@ -34,6 +34,7 @@ type handler struct {
 	shell     *shell.Shell
 	endpoints map[string]endpoint
 	values    endpoint // label/NAME/values
+	federated endpoint // pathFederate
 
 	cardinalities cardinalities
 	zips          *sync.Pool // of writers of compressed answers
@@ -94,11 +95,15 @@ func newHandler(o Options) *handler {
 		"admin/tsdb/clean_tombstones": {[]string{http.MethodPost, http.MethodPut}, access.Admin, false, h.cleanTombstones},
 	}
 	h.values = endpoint{get, access.Read, true, h.labelValues}
+	h.federated = endpoint{get, access.Read, true, h.federate}
 	return h
 }
 
 // find returns the endpoint of a path, and the name by which it is counted.
 func (h *handler) find(path string) (name string, e endpoint, ok bool) {
+	if path == pathFederate {
+		return "federate", h.federated, true
+	}
 	path = strings.TrimSuffix(strings.TrimPrefix(path, pathPrefix), "/")
 	if e, ok = h.endpoints[path]; ok {
 		return path, e, true
