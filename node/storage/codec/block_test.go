@@ -26,7 +26,7 @@ func checkBlock(t testing.TB, c *Columns) (bytes int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		values, err := r.Values([]float64{1})
+		values, err := r.Values([]float64{1}, 0, r.Len())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,6 +38,7 @@ func checkBlock(t testing.TB, c *Columns) (bytes int) {
 			t.Fatalf("%d times, %d values, %d mantissas, %d scales, want %d", len(times), len(values), len(mantissas), len(scales), c.Len()+1)
 		}
 		slowTimes, slowValues := oracleBlock(payload[1:])
+		checkPart(t, &r, slowValues)
 		for i := range c.Times {
 			if slowTimes[i] != times[i+1] || math.Float64bits(slowValues[i]) != math.Float64bits(values[i+1]) {
 				t.Fatalf("dense %v, sample %d: %d %v, slowly %d %v", dense, i, times[i+1], values[i+1], slowTimes[i], slowValues[i])
@@ -51,6 +52,23 @@ func checkBlock(t testing.TB, c *Columns) (bytes int) {
 		}
 	}
 	return bytes
+}
+
+// checkPart compares parts of a block's values with those of all.
+func checkPart(t testing.TB, r *BlockReader, all []float64) {
+	t.Helper()
+	n := len(all)
+	for _, part := range [][2]int{{0, 0}, {0, 1}, {n - 1, n}, {n / 3, n/3 + n/2}, {n / 2, n / 2}, {min(1, n), n}, {0, n * 2 / 3}} {
+		values, err := r.Values([]float64{1}, part[0], part[1])
+		if err != nil || len(values) != 1+part[1]-part[0] {
+			t.Fatalf("values %d to %d: %d, %v", part[0], part[1], len(values)-1, err)
+		}
+		for i, v := range values[1:] {
+			if math.Float64bits(v) != math.Float64bits(all[part[0]+i]) {
+				t.Fatalf("value %d of %d to %d is %v, slowly %v", i, part[0], part[1], v, all[part[0]+i])
+			}
+		}
+	}
 }
 
 func TestBlockShapes(t *testing.T) {
@@ -98,7 +116,7 @@ func benchmarkBlocks(b *testing.B, decode bool) {
 							var errs [3]error
 							errs[0] = r.Reset(payloads[i])
 							p.Times, errs[1] = r.Times(p.Times)
-							p.Values, errs[2] = r.Values(p.Values)
+							p.Values, errs[2] = r.Values(p.Values, 0, r.Len())
 							if errs != [3]error{} {
 								b.Fatal(errs)
 							}

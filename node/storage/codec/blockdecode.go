@@ -74,21 +74,49 @@ func (b *BlockReader) Interval() (firstMs, intervalMs int64, ok bool) {
 	return firstMs, intervalMs, flags == order1 && width == 0 && !r.bad && r.at == b.values
 }
 
-// Values appends the values to dst. Errors are ErrCorrupt; dst is then as before.
-func (b *BlockReader) Values(dst []float64) ([]float64, error) {
+// AppendRegular appends count times to dst, the first one and further ones with the same
+// distance.
+func AppendRegular(dst []int64, firstMs, intervalMs int64, count int) []int64 {
 	n := len(dst)
-	grown := room(dst, b.count)
-	r, scale, err := b.mantissas(asInts(grown[n:]))
+	dst = extend(dst, count)
+	fillLine(dst[n:], firstMs, intervalMs)
+	return dst
+}
+
+// stretchSamples are decoded at a time: all that happens to them, the processor does in its
+// nearest cache.
+const stretchSamples = 256
+
+// Values appends the values of samples [from, to) to dst. Those behind are not decoded.
+// Errors are ErrCorrupt; dst is then as before.
+func (b *BlockReader) Values(dst []float64, from, to int) ([]float64, error) {
+	n := len(dst)
+	grown := room(dst, to)
+	values := grown[n:]
+	r, scale, err := b.mantissas(asInts(values))
 	if err != nil {
 		return dst, err
 	}
-	grown = grown[:n+b.count]
-	toFloats(grown[n:], scale)
-	err = b.strays(&r, func(i int, bits uint64) { grown[n+i] = math.Float64frombits(bits) })
+	values = values[:to]
+	for at := 0; at < to; at += stretchSamples {
+		stretch := values[at:min(at+stretchSamples, to)]
+		b.column.next(asInts(stretch))
+		if before := from - at; before < len(stretch) {
+			toFloats(stretch[max(before, 0):], scale)
+		}
+	}
+	err = b.strays(&r, func(i int, bits uint64) {
+		if i < to {
+			values[i] = math.Float64frombits(bits)
+		}
+	})
 	if err != nil {
 		return dst, err
 	}
-	return grown, nil
+	if from > 0 {
+		copy(values, values[from:])
+	}
+	return grown[:n+to-from], nil
 }
 
 // Numbers appends the values as numbers to both slices, which must have the
@@ -104,6 +132,7 @@ func (b *BlockReader) Numbers(mantissas []int64, scales []uint8) ([]int64, []uin
 	for i := range grownScales[len(scales):] {
 		grownScales[len(scales)+i] = scale
 	}
+	b.column.next(grown[n : n+b.count])
 	err = b.strays(&r, func(i int, bits uint64) {
 		grown[n+i], grownScales[len(scales)+i] = int64(bits), series.ScaleFloat
 	})
@@ -113,7 +142,7 @@ func (b *BlockReader) Numbers(mantissas []int64, scales []uint8) ([]int64, []uin
 	return grown[:n+b.count], grownScales, nil
 }
 
-// mantissas decodes the column of values.
+// mantissas starts to decode the column of values.
 func (b *BlockReader) mantissas(dst []int64) (r reader, scale uint8, err error) {
 	r = reader{bytes: b.copied[:b.length], at: b.values}
 	scale = series.ScaleFloat
@@ -122,7 +151,7 @@ func (b *BlockReader) mantissas(dst []int64) (r reader, scale uint8, err error) 
 			return r, 0, corrupt("scale of a block", b.values)
 		}
 	}
-	return r, scale, b.column.decode(&r, dst, b.count)
+	return r, scale, b.column.start(&r, dst, b.count)
 }
 
 // strays visits the values that are apart, and checks that the block ends there.

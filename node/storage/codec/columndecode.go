@@ -2,9 +2,17 @@ package codec
 
 import "encoding/binary"
 
-// columnDecoder reads columns. It is scratch memory, ready when zero.
+// columnDecoder reads a column: start unpacks the residuals, then next makes values of
+// them, stretch by stretch. It keeps scratch memory, ready when zero.
 type columnDecoder struct {
 	entropy entropyDecoder
+
+	order   int
+	shift   uint
+	base    int64
+	uniform bool  // all residuals are 0
+	at      int64 // the value before the next one; order1 and order2
+	delta   int64 // that led to it; order2
 }
 
 // reader walks bytes; the first error sticks. Its bytes are followed by
@@ -55,51 +63,127 @@ func (r *reader) take(n int) []byte {
 
 // decode fills values[:count]; values is count rounded up to a multiple of 8.
 func (d *columnDecoder) decode(r *reader, values []int64, count int) error {
+	if err := d.start(r, values, count); err != nil {
+		return err
+	}
+	d.next(values[:count])
+	return nil
+}
+
+// start reads a column of count values and leaves the residuals of its first ones in
+// values, whose length is a multiple of 8, for next.
+func (d *columnDecoder) start(r *reader, values []int64, count int) error {
 	start := r.at
 	flags := r.byte()
-	order, shift := int(flags&orderMask), uint(0)
+	d.entropy.pending = nil
+	d.order, d.shift = int(flags&orderMask), 0
 	if flags&columnShifted != 0 {
-		shift = uint(r.byte())
+		d.shift = uint(r.byte())
 	}
 	var first [2]int64
-	switch order {
-	case order1:
-		first[0] = r.varint()
-	case order2:
-		first[0], first[1] = r.varint(), r.varint()
+	for i := range min(d.order, order2) {
+		first[i] = r.varint()
 	}
-	base := r.varint()
-	if r.bad || flags&columnUnknown != 0 || shift > 63 || order > order2 || count < order {
+	d.base = r.varint()
+	if r.bad || flags&columnUnknown != 0 || d.shift > 63 || d.order > order2 || count < d.order {
 		return corrupt("head of a column", start)
 	}
 	width, ok := d.unpack(r, values, count, flags)
 	if !ok {
 		return corrupt("packed values", start)
 	}
-	values = values[:count]
-	if width != 0 || flags&columnPatched != 0 {
-		accumulate(values, order, first, base, shift)
-		return nil
-	}
-	// All residuals are the same.
-	switch order {
-	case order1:
-		fillLine(values, first[0], base)
-	default:
-		accumulate(values, order, first, base, shift)
-	}
+	d.uniform = width == 0 && flags&columnPatched == 0
+	d.begin(first, values)
 	return nil
 }
 
+// begin sets what next goes on from, so that it arrives at the first values.
+func (d *columnDecoder) begin(first [2]int64, values []int64) {
+	residual := func(i int) int64 {
+		if d.uniform || i >= len(values) {
+			return d.base
+		}
+		v := values[i]
+		if len(d.entropy.pending) > i {
+			v |= d.entropy.top(d.entropy.pending[i])
+		}
+		return d.base + v<<d.shift
+	}
+	switch d.order {
+	case order1:
+		d.at = first[0] - residual(0)
+	case order2:
+		d.delta = first[1] - first[0] - residual(1)
+		d.at = first[0] - d.delta
+		d.delta -= residual(0)
+	}
+}
+
+// next replaces the next residuals by their values.
+func (d *columnDecoder) next(values []int64) {
+	base, shift := d.base, d.shift&63
+	at, delta := d.at, d.delta
+	symbols := d.entropy.pending
+	if len(symbols) > 0 {
+		symbols, d.entropy.pending = symbols[:len(values)], symbols[len(values):]
+	}
+	switch {
+	case d.uniform && d.order == order0:
+		fillLine(values, base, 0)
+	case d.uniform && d.order == order1:
+		fillLine(values, at+base, base)
+		at += base * int64(len(values))
+	case d.uniform:
+		for i := range values {
+			delta += base
+			at += delta
+			values[i] = at
+		}
+	case d.order == order0:
+		d.entropy.over(values, symbols)
+		for i, v := range values {
+			values[i] = base + v<<shift
+		}
+	case d.order == order1 && len(symbols) == 0:
+		for i, v := range values {
+			at += base + v<<shift
+			values[i] = at
+		}
+	case d.order == order1:
+		topShift, topMask := d.entropy.topShift&63, d.entropy.topMask
+		symbols = symbols[:len(values)]
+		for i, v := range values {
+			at += base + (v|int64(symbols[i])&topMask<<topShift)<<shift
+			values[i] = at
+		}
+	default:
+		d.entropy.over(values, symbols)
+		for i, v := range values {
+			delta += base + v<<shift
+			at += delta
+			values[i] = at
+		}
+	}
+	d.at, d.delta = at, delta
+}
+
+// fillLine fills values with at, at+step and so on.
 func fillLine(values []int64, at, step int64) {
+	for len(values) >= 4 {
+		four := values[:4:4]
+		four[0], four[1], four[2], four[3] = at, at+step, at+2*step, at+3*step
+		at += 4 * step
+		values = values[4:]
+	}
 	for i := range values {
 		values[i] = at
 		at += step
 	}
 }
 
-// unpack fills values with what was packed, exceptions included, and gives the
-// width, or 64 for several.
+// unpack fills values with the first of the count that were packed, exceptions included,
+// and returns the width, or 64 for several. Of width 0 without exceptions values stays
+// as it is.
 func (d *columnDecoder) unpack(r *reader, values []int64, count int, flags byte) (width uint, ok bool) {
 	switch {
 	case flags&columnHuffman != 0:
@@ -119,9 +203,10 @@ func (d *columnDecoder) unpack(r *reader, values []int64, count int, flags byte)
 			if r.bad || w > 64 {
 				return 0, false
 			}
-			unpack(values[g*groupValues:min(len(values), (g+1)*groupValues)], packed[:len(packed)+unpackSlack], uint(w))
+			from, to := min(len(values), g*groupValues), min(len(values), (g+1)*groupValues)
+			unpack(values[from:to], packed[:len(packed)+unpackSlack], uint(w))
 		}
-		return 64, flags&columnPatched == 0 || patch(r, values[:count], widths)
+		return 64, flags&columnPatched == 0 || patch(r, values, count, widths)
 	default:
 		width = uint(r.byte())
 		packed := r.take(packedBytes(count, width))
@@ -129,14 +214,11 @@ func (d *columnDecoder) unpack(r *reader, values []int64, count int, flags byte)
 			return 0, false
 		}
 		if width == 0 && flags&columnPatched == 0 {
-			if flags&orderMask != order1 {
-				clear(values)
-			}
 			return 0, true
 		}
 		unpack(values, packed[:len(packed)+unpackSlack], width)
 	}
-	return width, flags&columnPatched == 0 || patch(r, values[:count], []uint8{uint8(width)})
+	return width, flags&columnPatched == 0 || patch(r, values, count, []uint8{uint8(width)})
 }
 
 func (d *columnDecoder) unpackEntropy(r *reader, values []int64, count int, width uint) bool {
@@ -154,48 +236,25 @@ func (d *columnDecoder) unpackEntropy(r *reader, values []int64, count int, widt
 	return d.entropy.decode(coded, values, count, width)
 }
 
-// patch puts the exceptions over the packed values.
-func patch(r *reader, values []int64, widths []uint8) bool {
+// patch puts the exceptions among count values over the packed ones, as far as values goes.
+func patch(r *reader, values []int64, count int, widths []uint8) bool {
 	for i := -1; ; {
 		gap := r.uvarint()
 		if gap == 0 {
 			return !r.bad
 		}
 		over := r.varint()
-		if r.bad || gap > uint64(len(values)-1-i) {
+		if r.bad || gap > uint64(count-1-i) {
 			return false
 		}
 		i += int(gap)
+		if i >= len(values) {
+			continue
+		}
 		width := widths[0]
 		if len(widths) > 1 {
 			width = widths[i/groupValues]
 		}
 		values[i] |= over << width
-	}
-}
-
-// accumulate turns residuals, less the base, into values.
-func accumulate(values []int64, order int, first [2]int64, base int64, shift uint) {
-	shift &= 63
-	switch order {
-	case order0:
-		for i, v := range values {
-			values[i] = base + v<<shift
-		}
-	case order1:
-		at := first[0]
-		values[0] = at
-		for i := 1; i < len(values); i++ {
-			at += base + values[i]<<shift
-			values[i] = at
-		}
-	case order2:
-		at, delta := first[1], first[1]-first[0]
-		values[0], values[1] = first[0], first[1]
-		for i := 2; i < len(values); i++ {
-			delta += base + values[i]<<shift
-			at += delta
-			values[i] = at
-		}
 	}
 }

@@ -99,10 +99,28 @@ func (e *entropyEncoder) gather(values []uint64, width uint) {
 type entropyDecoder struct {
 	huffman huff0.Scratch
 	symbols []byte
+
+	// Of symbols of one value each, the top bits of the values to come.
+	pending  []byte
+	topShift uint
+	topMask  int64
 }
 
-// decode fills values with the coded top bits over the low ones that are there.
-// The length of values is a multiple of 8.
+// top returns the bits of a value that a pending symbol stands for.
+func (d *entropyDecoder) top(symbol byte) int64 {
+	return int64(symbol) & d.topMask << (d.topShift & 63)
+}
+
+// over puts symbols that were pending over the low bits of their values.
+func (d *entropyDecoder) over(values []int64, symbols []byte) {
+	values = values[:len(symbols)]
+	for i, s := range symbols {
+		values[i] |= d.top(s)
+	}
+}
+
+// decode reads the coded top bits of count values, and puts those of the first ones over the
+// low bits that are in values, or leaves them pending. The length of values is a multiple of 8.
 func (d *entropyDecoder) decode(coded []byte, values []int64, count int, width uint) bool {
 	per := valuesPerSymbol(width)
 	length := (count + per - 1) / per
@@ -116,12 +134,10 @@ func (d *entropyDecoder) decode(coded []byte, values []int64, count int, width u
 	if err != nil || len(symbols) != length {
 		return false
 	}
+	symbols = symbols[:min(length, len(values)/per)]
 	switch per {
 	case 1:
-		shift, mask := width-min(width, symbolBits), int64(1)<<min(width, symbolBits)-1
-		for i, s := range symbols {
-			values[i] |= int64(s) & mask << (shift & 63)
-		}
+		d.pending, d.topShift, d.topMask = symbols, width-min(width, symbolBits), int64(1)<<min(width, symbolBits)-1
 	case 2:
 		mask := int64(1)<<width - 1
 		for _, s := range symbols {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -217,7 +218,12 @@ func FuzzBlockDecode(f *testing.F) {
 				}
 			}
 		}
-		values, err := r.Values(nil)
+		values, err := r.Values(nil, 0, r.Len())
+		from, to := r.Len()/3, r.Len()-r.Len()/4
+		part, errPart := r.Values(nil, from, to)
+		if (err == nil) != (errPart == nil) || err == nil && !slices.Equal(asInts(part), asInts(values[from:to])) {
+			t.Fatalf("values %d to %d differ from those of the whole: %v %v", from, to, err, errPart)
+		}
 		mantissas, scales, errNumbers := r.Numbers(nil, nil)
 		if (err == nil) != (errNumbers == nil) || err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatal(err, errNumbers)

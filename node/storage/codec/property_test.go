@@ -116,7 +116,7 @@ func TestBlockCut(t *testing.T) {
 			var r BlockReader
 			err := r.Reset(block[:n])
 			if err == nil {
-				_, err = r.Values(nil)
+				_, err = r.Values(nil, 0, r.Len())
 			}
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("%s: %d of %d bytes: %v", shape.name, n, len(block), err)

@@ -167,14 +167,16 @@ func (c *Cursor) Block() Block {
 	return Block{MinMs: b.minMs, MaxMs: b.maxMs, Samples: b.samples, Bytes: b.length}
 }
 
-// Points appends all samples of the current block, also those outside of the
-// range, to dst. After an error dst is as before, and Next may go on: a
+// Points appends the samples of the current block that lie within the range of Find to
+// dst. After an error dst is as before, and Next may go on: a
 // *CorruptError with PartBlock concerns this block alone.
 func (c *Cursor) Points(dst *codec.Points) error {
-	return c.read(func(b *blockRef) error { return c.section.decodePoints(c.id, b, &c.block, dst) })
+	within := TimeRange{FromMs: c.fromMs, ToMs: c.toMs}
+	return c.read(func(b *blockRef) error { return c.section.decodePoints(c.id, b, &c.block, within, dst) })
 }
 
-// Columns is Points with values as numbers.
+// Columns appends all samples of the current block, also those outside of the range, with
+// values as numbers. Errors are those of Points.
 func (c *Cursor) Columns(dst *codec.Columns) error {
 	return c.read(func(b *blockRef) error { return c.section.decodeColumns(c.id, b, &c.block, dst) })
 }

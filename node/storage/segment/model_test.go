@@ -127,18 +127,26 @@ func readSeries(r *Reader, k seriesKey, from, to int64) (samples, error) {
 			return nil, err
 		}
 		b := c.Block()
-		if p.Len() != b.Samples || p.Times[0] != b.MinMs || p.Times[p.Len()-1] != b.MaxMs || b.MaxMs < from || b.MinMs > to {
-			return nil, fmt.Errorf("block %+v does not fit its %d samples and the range %d to %d", b, p.Len(), from, to)
+		if n := columns.Len(); n != b.Samples || columns.Times[0] != b.MinMs || columns.Times[n-1] != b.MaxMs || b.MaxMs < from || b.MinMs > to {
+			return nil, fmt.Errorf("block %+v does not fit its %d samples and the range %d to %d", b, n, from, to)
 		}
-		for i, t := range p.Times {
-			v := math.Float64bits(p.Values[i])
-			if t <= last || columns.Times[i] != t || math.Float64bits(series.Float64(columns.Mantissas[i], columns.Scales[i])) != v {
-				return nil, fmt.Errorf("sample %d of a block: time %d after %d, or two values", i, t, last)
+		for i, t := range columns.Times {
+			if t <= last {
+				return nil, fmt.Errorf("sample %d of a block: time %d after %d", i, t, last)
 			}
 			last = t
-			if t >= from && t <= to {
-				got[t] = v
+			if t < from || t > to {
+				continue
 			}
+			v := math.Float64bits(series.Float64(columns.Mantissas[i], columns.Scales[i]))
+			if p.Len() == 0 || p.Times[0] != t || math.Float64bits(p.Values[0]) != v {
+				return nil, fmt.Errorf("sample %d of a block, of time %d, has another value as a point, or none", i, t)
+			}
+			p.Times, p.Values = p.Times[1:], p.Values[1:]
+			got[t] = v
+		}
+		if p.Len() > 0 {
+			return nil, fmt.Errorf("%d points beyond the range %d to %d", p.Len(), from, to)
 		}
 	}
 	return got, c.Err()

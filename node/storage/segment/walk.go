@@ -122,7 +122,7 @@ func (w *walker) block() *blockRef { return &w.blocks[w.at] }
 // points appends the samples of the current block to dst, which is as before after
 // an error.
 func (w *walker) points(dst *codec.Points) error {
-	return w.read(func(s *section) error { return s.decodePoints(w.id(), w.block(), &w.decoder, dst) })
+	return w.read(func(s *section) error { return s.decodePoints(w.id(), w.block(), &w.decoder, AllTime(), dst) })
 }
 
 // columns is points with values as numbers.
