@@ -146,7 +146,7 @@ func (r *Reader) decode(state *cursorState) error {
 	b := &c.blocks[len(c.blocks)-1]
 	b.rank, b.at = state.rank, 0
 	b.points.Reset()
-	if err := state.cursor.Points(&b.points); err != nil {
+	if err := state.cursor.Points(&r.decoder, &b.points); err != nil {
 		var corrupt *segment.CorruptError
 		if errors.As(err, &corrupt) {
 			r.source.o.Corrupt(err)

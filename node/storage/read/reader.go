@@ -26,7 +26,7 @@ type Reader struct {
 	cursors []*segment.Cursor // by segment; nil: not used yet
 	active  []cursorState
 	rollup  rollupReader
-	readerMemory
+	*readerMemory
 }
 
 // chainPage is a page of a series' chain.
@@ -63,7 +63,8 @@ func (r *Reader) enter() {
 
 func (r *Reader) Close() {
 	r.End()
-	r.source.keepMemory(&r.readerMemory)
+	r.source.keepMemory(r.readerMemory)
+	r.readerMemory = nil
 }
 
 // cursor returns the cursor of a segment.

@@ -13,20 +13,23 @@ type readerMemory struct {
 	chain    []chainPage
 	payloads []byte
 	overlay  codec.Points // what is not in segments: sorted, unique
+	decoder  codec.BlockReader
 	cluster  cluster
 	merged   codec.Points
 	scratch  codec.Points
 	order    []int32
+	windows  windower
 }
 
 // readerBytesKept bounds what one reader leaves for the next.
 const readerBytesKept = 1 << 20
 
-// bytes is about what the memory takes.
+// bytes is about what the memory takes, but for the decoder's, which holds one block.
 func (m *readerMemory) bytes() int {
 	samples := cap(m.overlay.Times) + cap(m.merged.Times) + cap(m.scratch.Times)
 	for _, b := range m.cluster.blocks[:cap(m.cluster.blocks)] {
 		samples += cap(b.points.Times)
 	}
-	return cap(m.payload) + cap(m.payloads) + 24*cap(m.chain) + 4*cap(m.order) + 16*samples
+	windows := 8 * 8 * cap(m.windows.chunk.Times)
+	return cap(m.payload) + cap(m.payloads) + 24*cap(m.chain) + 4*cap(m.order) + 16*samples + windows
 }

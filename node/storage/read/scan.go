@@ -148,7 +148,7 @@ func (j *scanJob) run(ctx context.Context) error {
 func (j *scanJob) work(ctx context.Context, worker int) error {
 	r := j.source.NewReader(j.request.Limits.BytesMax)
 	defer r.Close()
-	out, share := newEmitter(j, worker), processor.Of(ctx)
+	out, share := newEmitter(j, worker, &r.windows), processor.Of(ctx)
 	for {
 		from := int(j.next.Add(int64(j.inTurn))) - j.inTurn
 		if from >= len(j.refs) {
@@ -185,11 +185,13 @@ type emitter struct {
 	ref     series.Ref
 	key     []byte
 	keyRead bool
-	windows windower
+	windows *windower
 	chunk   scan.Chunk
 }
 
-func newEmitter(j *scanJob, worker int) *emitter { return &emitter{job: j, worker: worker} }
+func newEmitter(j *scanJob, worker int, windows *windower) *emitter {
+	return &emitter{job: j, worker: worker, windows: windows}
+}
 
 func (m *emitter) start(ctx context.Context, ref series.Ref) {
 	m.ctx, m.ref, m.keyRead = ctx, ref, false

@@ -108,19 +108,17 @@ func (s *Source) hosted(selector *scan.Selector) *scan.Selector {
 }
 
 // takeMemory returns what a reader has left, or none.
-func (s *Source) takeMemory() readerMemory {
+func (s *Source) takeMemory() *readerMemory {
 	if m, ok := s.idle.Get().(*readerMemory); ok {
-		return *m
+		return m
 	}
-	return readerMemory{}
+	return &readerMemory{}
 }
 
 // keepMemory takes the memory of a reader that is done with it.
 func (s *Source) keepMemory(m *readerMemory) {
-	left := *m
-	*m = readerMemory{}
-	if left.bytes() <= readerBytesKept {
-		s.idle.Put(&left)
+	if m.bytes() <= readerBytesKept {
+		s.idle.Put(m)
 	}
 }
 

@@ -203,6 +203,7 @@ func BenchmarkScan(b *testing.B) {
 			o, meta := benchFile(b, o, 4, 64, 8639)
 			r := benchOpen(b, o, meta)
 			var c Cursor
+			var decoder codec.BlockReader
 			var points codec.Points
 			for b.Loop() {
 				for shard := range uint16(4) {
@@ -212,7 +213,7 @@ func BenchmarkScan(b *testing.B) {
 						}
 						for c.Next() {
 							points.Reset()
-							if err := c.Points(&points); err != nil {
+							if err := c.Points(&decoder, &points); err != nil {
 								b.Fatal(err)
 							}
 						}

@@ -29,7 +29,6 @@ type Cursor struct {
 
 	blocks []blockRef // of one page, those that overlap
 	at     int        // of the current block
-	block  codec.BlockReader
 	ahead  readAhead
 	err    error
 }
@@ -169,16 +168,17 @@ func (c *Cursor) Block() Block {
 
 // Points appends the samples of the current block that lie within the range of Find to
 // dst. After an error dst is as before, and Next may go on: a
-// *CorruptError with PartBlock concerns this block alone.
-func (c *Cursor) Points(dst *codec.Points) error {
+// *CorruptError with PartBlock concerns this block alone. The decoder's memory may serve
+// many cursors.
+func (c *Cursor) Points(decoder *codec.BlockReader, dst *codec.Points) error {
 	within := TimeRange{FromMs: c.fromMs, ToMs: c.toMs}
-	return c.read(func(b *blockRef) error { return c.section.decodePoints(c.id, b, &c.block, within, dst) })
+	return c.read(func(b *blockRef) error { return c.section.decodePoints(c.id, b, decoder, within, dst) })
 }
 
 // Columns appends all samples of the current block, also those outside of the range, with
 // values as numbers. Errors are those of Points.
-func (c *Cursor) Columns(dst *codec.Columns) error {
-	return c.read(func(b *blockRef) error { return c.section.decodeColumns(c.id, b, &c.block, dst) })
+func (c *Cursor) Columns(decoder *codec.BlockReader, dst *codec.Columns) error {
+	return c.read(func(b *blockRef) error { return c.section.decodeColumns(c.id, b, decoder, dst) })
 }
 
 // read decodes the current block under one guard.

@@ -65,7 +65,7 @@ func TestCursorUsedAgain(t *testing.T) {
 					break
 				}
 				var points codec.Points
-				if err := c.Points(&points); err != nil {
+				if err := c.Points(&codec.BlockReader{}, &points); err != nil {
 					t.Fatal(err)
 				}
 				for i, at := range points.Times {

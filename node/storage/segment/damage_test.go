@@ -145,7 +145,7 @@ func readDamaged(t testing.TB, r *Reader, want model, wantRollups map[seriesKey]
 
 func pointsOf(c *Cursor) (samples, error) {
 	var points codec.Points
-	if err := c.Points(&points); err != nil {
+	if err := c.Points(&codec.BlockReader{}, &points); err != nil {
 		return nil, err
 	}
 	got := samples{}

@@ -41,7 +41,7 @@ func FuzzOpen(f *testing.F) {
 				}
 				for c.Next() {
 					points.Reset()
-					_ = c.Points(&points)
+					_ = c.Points(&codec.BlockReader{}, &points)
 				}
 				_, _ = r.Rollups(nil, info.Shard, id, math.MinInt64, math.MaxInt64, DayMs)
 			}

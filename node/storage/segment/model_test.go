@@ -120,10 +120,10 @@ func readSeries(r *Reader, k seriesKey, from, to int64) (samples, error) {
 	for c.Next() {
 		var p codec.Points
 		var columns codec.Columns
-		if err := c.Points(&p); err != nil {
+		if err := c.Points(&codec.BlockReader{}, &p); err != nil {
 			return nil, err
 		}
-		if err := c.Columns(&columns); err != nil {
+		if err := c.Columns(&codec.BlockReader{}, &columns); err != nil {
 			return nil, err
 		}
 		b := c.Block()

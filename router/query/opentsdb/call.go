@@ -23,12 +23,12 @@ type call struct {
 }
 
 // newCall reads a request, with its body; reads: of an endpoint that reads a database.
-func (h *handler) newCall(r *http.Request, reads bool) (*call, error) {
+func (h *handler) newCall(r *http.Request, parameters url.Values, reads bool) (*call, error) {
 	database, err := access.Database(r, nil)
 	if err != nil && reads {
 		return nil, invalid("%s", err)
 	}
-	c := &call{Request: r, parameters: r.URL.Query(), database: database}
+	c := &call{Request: r, parameters: parameters, database: database}
 	if r.Method == http.MethodGet || r.Body == nil {
 		return c, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -92,8 +93,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ended, status := h.shell.Begin(), http.StatusInternalServerError // where it panics
 	defer func() { ended(name, status) }()
-	a := newAnswer(w, r)
-	err := h.serve(a, r, path)
+	parameters := r.URL.Query()
+	a := newAnswer(w, parameters)
+	err := h.serve(a, r, parameters, path)
 	if err == nil {
 		status = http.StatusOK
 		return
@@ -107,7 +109,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve finds the endpoint and runs it.
-func (h *handler) serve(a *answer, r *http.Request, path string) error {
+func (h *handler) serve(a *answer, r *http.Request, parameters url.Values, path string) error {
 	if r.Method == http.MethodOptions {
 		return &apiError{status: http.StatusMethodNotAllowed, message: "Method not allowed",
 			details: fmt.Sprintf("The HTTP method [%s] is not permitted", r.Method)}
@@ -119,12 +121,12 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 		}
 		return &apiError{status: http.StatusNotFound, message: "Endpoint not found", details: remedies[path]}
 	}
-	if m := method(r); !slices.Contains(e.methods, m) {
+	if m := method(r, parameters); !slices.Contains(e.methods, m) {
 		a.w.Header().Set("Allow", strings.Join(e.methods, ", "))
 		return &apiError{status: http.StatusMethodNotAllowed, message: "Method not allowed",
 			details: fmt.Sprintf("The HTTP method [%s] is not permitted for this endpoint", m)}
 	}
-	c, err := h.newCall(r, e.reads)
+	c, err := h.newCall(r, parameters, e.reads)
 	if err != nil {
 		return err
 	}
@@ -161,8 +163,8 @@ func (h *handler) read(a *answer, c *call, e endpoint) error {
 
 // method returns the method of a request, or the one that the parameter
 // method_override puts in place of GET.
-func method(r *http.Request) string {
-	override := r.URL.Query().Get("method_override")
+func method(r *http.Request, parameters url.Values) string {
+	override := parameters.Get("method_override")
 	if r.Method != http.MethodGet || override == "" {
 		return r.Method
 	}

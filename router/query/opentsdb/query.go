@@ -81,7 +81,7 @@ func (h *handler) parseQuery(c *call) (*dataQuery, error) {
 		return nil, err
 	}
 	q.arrays = q.arrays || flag(parameters, "arrays") // of a POST too
-	if method(c.Request) == http.MethodDelete {
+	if method(c.Request, parameters) == http.MethodDelete {
 		q.delete = true
 	}
 	if q.delete && h.deleter == nil {

@@ -3,6 +3,7 @@ package opentsdb
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/tickmesh/tickmesh/router/query/indent"
@@ -25,10 +26,9 @@ const (
 )
 
 // newAnswer starts an answer in the form that the request asks for.
-func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
+func newAnswer(w http.ResponseWriter, parameters url.Values) *answer {
 	a := &answer{w: w, out: w, buf: make([]byte, 0, answerBytesFirst)}
-	p := r.URL.Query()
-	if flag(p, "pretty") {
+	if flag(parameters, "pretty") {
 		a.out = indent.New(w, "  ")
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")

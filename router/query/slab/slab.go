@@ -8,7 +8,7 @@ type Slab[T any] struct {
 }
 
 const (
-	elementsMin = 1 << 9
+	elementsMin = 1 << 6
 	elementsMax = 1 << 15
 )
 
