@@ -74,7 +74,7 @@ const exposedBytes = 512
 
 // expose writes series, sorted by their names, in the format that the client asks for.
 func (x *exchange) expose(found []*column) error {
-	format := expfmt.Negotiate(x.r.Header)
+	format := expfmt.NegotiateAccept(x.r.Header, expfmt.DefaultAcceptedFormats()...)
 	x.out.w.Header().Set("Content-Type", string(format))
 	encoder := expfmt.NewEncoder(x.out, format)
 	paid := 0
