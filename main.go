@@ -19,6 +19,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/cli"
 	"github.com/tickmesh/tickmesh/api/cli/rescue"
 	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/settings"
 	etcdcommand "github.com/tickmesh/tickmesh/api/shardmap/etcdserver/command"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -29,7 +30,7 @@ import (
 
 func main() {
 	net.DefaultResolver = transport.NewResolver() // for all that resolves names, before it begins
-	process.ApplyProcessors()
+	processor.Prepare()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {

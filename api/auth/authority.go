@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/rulefile"
 	"github.com/tickmesh/tickmesh/api/token"
 )
@@ -41,10 +42,11 @@ const (
 type Options struct {
 	// Current returns the rules of now, such as File.Current. Rules that have not changed are
 	// the same pointer.
-	Current func() *Rules
-	Tokens  *token.Registry  // tokens that are made while the process runs; nil: none are
-	Logger  *slog.Logger     // nil: nothing is logged
-	Clock   func() time.Time // nil: time.Now
+	Current    func() *Rules
+	Tokens     *token.Registry  // tokens that are made while the process runs; nil: none are
+	Processors *processor.Pool  // has the slots in which passwords are checked; nil: nothing bounds them
+	Logger     *slog.Logger     // nil: nothing is logged
+	Clock      func() time.Time // nil: time.Now
 }
 
 // Authority implements access.Authority. It is a prometheus.Collector.
@@ -83,7 +85,7 @@ func New(o Options) *Authority {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	a := &Authority{options: o, gate: newGate(), issuerMetrics: newIssuerMetrics(), described: prometheus.NewDesc("tickmesh_auth_total",
+	a := &Authority{options: o, gate: newGate(o.Processors), issuerMetrics: newIssuerMetrics(), described: prometheus.NewDesc("tickmesh_auth_total",
 		"Callers whose credentials had to be looked at, by what became of it; those that are remembered do not count.", []string{"outcome"}, nil)}
 	_, _ = rand.Read(a.seed[:]) // it never fails: see its documentation
 	return a

@@ -45,7 +45,7 @@ func BenchmarkPassword(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := newGate()
+	g := newGate(nil)
 	for b.Loop() {
 		if err := g.check(b.Context(), "", hash, "pass word", 10); err != nil {
 			b.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/token"
 )
@@ -35,8 +36,8 @@ type Followed struct {
 }
 
 // Follow reads the file and follows it until Close. It returns nil if none is named. A store of
-// tokens lets callers make some; nil: they cannot.
-func (s *Flags) Follow(ctx context.Context, tokens token.Store, logger *slog.Logger) (*Followed, error) {
+// tokens lets callers make some; nil: they cannot. Passwords are checked in slots of processors, if there are any.
+func (s *Flags) Follow(ctx context.Context, tokens token.Store, processors *processor.Pool, logger *slog.Logger) (*Followed, error) {
 	if s.AuthFile == "" {
 		return nil, nil
 	}
@@ -48,7 +49,7 @@ func (s *Flags) Follow(ctx context.Context, tokens token.Store, logger *slog.Log
 	if tokens != nil {
 		a.tokens = token.New(token.Options{Store: tokens, Logger: logger})
 	}
-	a.Authority = New(Options{Current: file.Current, Tokens: a.tokens, Logger: logger})
+	a.Authority = New(Options{Current: file.Current, Tokens: a.tokens, Processors: processors, Logger: logger})
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.running.Go(func() { file.Run(ctx) })
 	a.running.Go(func() { a.Authority.Run(ctx) })

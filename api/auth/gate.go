@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/processor"
 )
 
 // Bounds of the checks of passwords.
@@ -23,7 +24,8 @@ const (
 	failedRestFactor   = 3 // after a wrong password the next check of such an address waits so many times as long as that took
 	unknownRestFactor  = 1 // and that of an address of which nothing is known
 	passwordBytesMax   = 72
-	processorsForOne   = 4 // one check at once for so many processors
+	processorsForOne   = 4  // one check at once for so many processors
+	slotOwner          = "" // all checks together are one owner of heavy work, which has no user's or address's name
 	passwordDummySalt  = "tickmeshtickmeshtickme"
 	passwordDummyBytes = "nopasswordhasthishashnopasswordha"
 )
@@ -38,6 +40,8 @@ type gate struct {
 	compare func(hash, password []byte) error
 	book    addressBook
 	slots   int
+	// processors has the slots in which checks compute, which cannot be paced.
+	processors *processor.Pool
 
 	mu struct {
 		sync.Mutex
@@ -56,8 +60,8 @@ type waiter struct {
 	turn chan error // is sent nil, or why it will not come
 }
 
-func newGate() *gate {
-	g := &gate{slots: max(1, runtime.GOMAXPROCS(0)/processorsForOne), compare: bcrypt.CompareHashAndPassword}
+func newGate(processors *processor.Pool) *gate {
+	g := &gate{slots: max(1, runtime.GOMAXPROCS(0)/processorsForOne), processors: processors, compare: bcrypt.CompareHashAndPassword}
 	g.mu.of = map[string]int{}
 	return g
 }
@@ -71,8 +75,11 @@ func (g *gate) check(ctx context.Context, from, hash, password string, costMax i
 	if err := g.enter(ctx, from); err != nil {
 		return err
 	}
+	_, work := g.processors.Begin(ctx, slotOwner)
+	work.Heavy()
 	start := time.Now()
 	right := g.matches(hash, password, costMax)
+	work.EndAll()
 	g.leave(from, right, time.Since(start))
 	if !right {
 		return access.ErrUnauthenticated

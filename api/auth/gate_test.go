@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/processor"
 )
 
 // checkTakes is how long a comparison takes in these tests, by a clock that is made.
@@ -20,7 +21,7 @@ const checkTakes = 100 * time.Millisecond
 
 // slowGate returns a gate with one slot. The password "right" has every hash.
 func slowGate() *gate {
-	g := newGate()
+	g := newGate(nil)
 	g.slots = 1
 	g.compare = func(hash, password []byte) error {
 		time.Sleep(checkTakes)
@@ -153,7 +154,7 @@ func TestGateLeft(t *testing.T) {
 
 // A wrong password takes the same time for every user, and for none.
 func TestEqualTimes(t *testing.T) {
-	g := newGate()
+	g := newGate(nil)
 	var work int
 	g.compare = func(hash, _ []byte) error {
 		cost, err := bcrypt.Cost(hash)
@@ -198,6 +199,31 @@ func TestAddressBook(t *testing.T) {
 		b.failed("x")
 		if b.class("old") != unknown || len(b.wrong) != 1 {
 			t.Errorf("%d are kept", len(b.wrong))
+		}
+	})
+}
+
+// TestChecksComputeInSlots: a password is checked as heavy work, when there is a slot for it.
+func TestChecksComputeInSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := processor.New(1)
+		g, compared := newGate(pool), 0
+		g.compare = func(_, _ []byte) error { compared++; return nil }
+		pool.Small() // so that there is the one slot
+		_, other := pool.Begin(t.Context(), "somebody")
+		other.Heavy()
+		done := make(chan error)
+		go func() { done <- g.check(t.Context(), "10.0.0.1", string(dummyHash(4)), "secret", 4) }()
+		synctest.Wait()
+		if s := pool.Stats(); compared != 0 || s.Waiting != 1 {
+			t.Errorf("%d compared, %+v, while the slot is in use", compared, s)
+		}
+		other.End()
+		if err := <-done; err != nil || compared != 1 {
+			t.Errorf("%v, %d compared", err, compared)
+		}
+		if s := pool.Stats(); s.InUse != 0 || s.Waiting != 0 {
+			t.Errorf("%+v is left", s)
 		}
 	})
 }

@@ -1,29 +1,14 @@
 package process
 
 import (
-	"os"
-	"runtime"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/processor"
 )
 
-// processorsMin is how many processors of Go (Ps) a process has at least: with one, whoever syncs a
-// file or does heavy work has all there is, and nobody is served meanwhile.
-const processorsMin = 2
-
-// ApplyProcessors raises the number of Ps of a process of a machine, or control group, with one
-// processor to what it needs, unless the environment sets GOMAXPROCS. It comes before anything asks how many there are.
-func ApplyProcessors() {
-	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < processorsMin {
-		runtime.GOMAXPROCS(processorsMin)
-	}
-}
-
 // NewProcessors returns the pool of the process's heavy work, with its metrics.
 func (r *Registry) NewProcessors() *processor.Pool {
-	pool := processor.New(processor.SlotsDefault())
+	pool := processor.NewOfProcess()
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "tickmesh", Subsystem: "processor", Name: name, Help: help}
 	}
@@ -33,7 +18,15 @@ func (r *Registry) NewProcessors() *processor.Pool {
 	counter := func(name, help string, value func(processor.Stats) float64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts(opts(name, help)), func() float64 { return value(pool.Stats()) })
 	}
+	raised := func(s processor.Stats) int {
+		if s.Raised {
+			return 1
+		}
+		return 0
+	}
 	r.MustRegister(
+		gauge("raised", "Whether there are more of Go's processors than the machine has, as heavy work and small work meet.", raised),
+		counter("raises_total", "How often heavy work and small work have begun to meet.", func(s processor.Stats) float64 { return float64(s.Raises) }),
 		gauge("slots", "Goroutines that may do heavy work at once.", func(s processor.Stats) int { return s.Slots }),
 		gauge("slots_in_use", "Goroutines that do heavy work.", func(s processor.Stats) int { return s.InUse }),
 		gauge("waiting", "Goroutines that wait for a slot.", func(s processor.Stats) int { return s.Waiting }),

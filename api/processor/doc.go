@@ -15,7 +15,12 @@
 //	}
 //	processor.Of(ctx).Idle()             // before it waits for anything: network, disk, others
 //
-// While no small work comes (Small), the spare processor is lent to heavy work, too.
+// While no small work comes (Small), the spare processor is lent to heavy work, too. While both come, the process has more of
+// Go's processors (Ps) than the machine, so that one is free for whoever becomes runnable. The kernel then shares out the
+// machine's, and takes that of a thread in a slot at once for a thread that wakes.
+//
+// Owners that wait take turns. Beside the slots there is one in reserve, for owners that have had little lately: their reads
+// that take longer than the allowance do not wait for those of others that cannot be paced.
 //
 // # Why nothing waits for ever
 //

@@ -28,16 +28,22 @@ const (
 // Pool bounds nothing.
 type Pool struct {
 	slots   int
+	reserve bool          // there is one slot more, for owners that have had little lately
 	still   time.Duration // standstill, but in tests
 	began   time.Time
 	small   atomic.Int64 // when small work came last, in nanoseconds after began
 	waiters atomic.Int64 // of all queues; Pace reads it without the lock
+	extra   extra
 
 	mu struct {
 		sync.Mutex
-		inUse  int
-		moved  time.Time // when a slot changed hands last
-		owners []*queue  // those that wait, in the order of their turns
+		inUse int
+		spent accounts // of owners that have had slots lately
+		heavy account  // how long slots were in use lately for what is heavy beyond doubt
+		// reserveInUse is whether the reserve is in use: one slot more for an owner that has had little lately.
+		reserveInUse bool
+		moved        time.Time // when a slot changed hands last
+		owners       []*queue  // those that wait, in the order of their turns
 	}
 
 	waited  atomic.Int64 // nanoseconds of all waits
@@ -54,11 +60,24 @@ type queue struct {
 type waiter struct {
 	used time.Duration // work of its request so far
 	turn chan struct{} // closed when it has a slot
+	kind holding       // which; valid then
+}
+
+// NewOfProcess returns the Pool of the process: its slots are all Ps but one, and it has more Ps while heavy work and small
+// work meet, unless the environment sets their number or a control group has a quota below the machine's processors.
+func NewOfProcess() *Pool {
+	p := New(max(1, runtime.GOMAXPROCS(0)-1))
+	p.reserve = true
+	if mayRaise() {
+		p.extra.raise, p.extra.lower = raiseProcessors, lowerProcessors
+	}
+	return p
 }
 
 // New returns a Pool with a number of slots.
 func New(slots int) *Pool {
 	p := &Pool{slots: slots, still: standstill, began: time.Now()}
+	p.extra.began = p.began
 	p.small.Store(-int64(spareKept))
 	return p
 }
@@ -73,14 +92,16 @@ func (p *Pool) Small() {
 
 // free returns how many slots there are now, in use or not: one more while there is no small work.
 func (p *Pool) free() int {
-	if int64(time.Since(p.began))-p.small.Load() >= int64(spareKept) {
+	if !p.smallLately() {
 		return p.slots + 1
 	}
 	return p.slots
 }
 
-// SlotsDefault returns the slots of a process: all of Go's processors but one.
-func SlotsDefault() int { return max(1, runtime.GOMAXPROCS(0)-1) }
+// smallLately reports whether there has been small work lately.
+func (p *Pool) smallLately() bool {
+	return int64(time.Since(p.began))-p.small.Load() < int64(spareKept)
+}
 
 type workKey struct{}
 
@@ -116,14 +137,19 @@ func with(ctx context.Context, w *Work) (context.Context, *Work) {
 	return ctx, w
 }
 
-// acquire waits for a slot, and reports whether it got one before done was closed and within
-// waitMax.
-func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
+// acquire waits for a slot, and returns which it got before done was closed and within waitMax.
+func (p *Pool) acquire(r *request, done <-chan struct{}) holding {
 	p.mu.Lock()
+	kind := nothing
 	if p.mu.inUse < p.free() {
-		p.takeLocked()
+		kind = slot
+	} else if p.mayReserveLocked(r.owner) {
+		kind = reserve
+	}
+	if kind != nothing {
+		p.takeLocked(kind)
 		p.mu.Unlock()
-		return true
+		return kind
 	}
 	w := &waiter{used: time.Duration(r.used.Load()), turn: make(chan struct{})}
 	p.enqueueLocked(r.owner, w)
@@ -137,7 +163,7 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 	for {
 		select {
 		case <-w.turn:
-			return true
+			return w.kind
 		case <-look.C:
 			p.lendIfStill()
 			continue
@@ -148,14 +174,25 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return !p.removeLocked(r.owner, w) // else it got a slot meanwhile, and has to keep it
+		p.removeLocked(r.owner, w)
+		return w.kind // it may have got a slot meanwhile, and has to keep it
 	}
 }
 
-// takeLocked counts a slot that somebody gets.
-func (p *Pool) takeLocked() {
-	p.mu.inUse++
-	p.mu.moved = time.Now()
+// mayReserveLocked reports whether an owner may have the reserve.
+func (p *Pool) mayReserveLocked(owner string) bool {
+	return p.reserve && !p.mu.reserveInUse && p.mu.spent.of(owner, time.Since(p.began)) < reserveMax
+}
+
+// takeLocked counts a slot that somebody gets. The reserve does not count as one that changes hands: its holders pass by
+// one that cannot be paced.
+func (p *Pool) takeLocked(kind holding) {
+	if kind == reserve {
+		p.mu.reserveInUse = true
+	} else {
+		p.mu.inUse++
+		p.mu.moved = time.Now()
+	}
 }
 
 // lendIfStill grants one waiter a slot beyond those that there are, if none has changed hands for
@@ -167,22 +204,36 @@ func (p *Pool) lendIfStill() {
 		return
 	}
 	if w := p.nextLocked(); w != nil {
-		p.grantToLocked(w)
+		p.grantToLocked(w, slot)
 	}
 }
 
-func (p *Pool) grantToLocked(w *waiter) {
-	p.takeLocked()
+func (p *Pool) grantToLocked(w *waiter, kind holding) {
+	p.takeLocked(kind)
+	w.kind = kind
 	close(w.turn)
 }
 
-// release returns a slot, which a waiter gets.
-func (p *Pool) release() {
+// release returns a slot that a request has had for a time. A waiter gets it.
+func (p *Pool) release(r *request, kind holding, held time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.inUse--
-	p.mu.moved = time.Now()
+	if kind == reserve {
+		p.mu.reserveInUse = false
+	} else {
+		p.mu.inUse--
+		p.mu.moved = time.Now()
+	}
+	now := time.Since(p.began)
+	p.mu.spent.add(r.owner, held, now)
+	if r.heavy.Load() || time.Duration(r.used.Load()) >= heavyUsed {
+		p.mu.heavy = p.mu.heavy.plus(held, now)
+		if p.mu.heavy.spent >= heavyMeets && p.smallLately() {
+			p.extra.meet()
+		}
+	}
 	p.grantLocked()
+	p.grantReserveLocked()
 }
 
 // crowded reports whether more slots are in use than there are, as small work has come since they
@@ -201,7 +252,17 @@ func (p *Pool) grantLocked() {
 		if w == nil {
 			return
 		}
-		p.grantToLocked(w)
+		p.grantToLocked(w, slot)
+	}
+}
+
+// grantReserveLocked hands the reserve to the next owner that may have it.
+func (p *Pool) grantReserveLocked() {
+	for at, q := range p.mu.owners {
+		if p.mayReserveLocked(q.owner) {
+			p.grantToLocked(p.nextOfLocked(at), reserve)
+			return
+		}
 	}
 }
 
@@ -223,7 +284,12 @@ func (p *Pool) nextLocked() *waiter {
 	if len(p.mu.owners) == 0 {
 		return nil
 	}
-	q := p.mu.owners[0]
+	return p.nextOfLocked(0)
+}
+
+// nextOfLocked removes and returns the next waiter of the owner at an index.
+func (p *Pool) nextOfLocked(owner int) *waiter {
+	q := p.mu.owners[owner]
 	at := 0
 	for i, w := range q.waiting {
 		if w.used < q.waiting[at].used {
@@ -231,23 +297,22 @@ func (p *Pool) nextLocked() *waiter {
 		}
 	}
 	w := q.waiting[at]
-	if p.dropLocked(0, at); len(q.waiting) > 0 {
-		p.mu.owners = append(p.mu.owners[1:], q)
+	if p.dropLocked(owner, at); len(q.waiting) > 0 {
+		p.mu.owners = append(append(p.mu.owners[:owner], p.mu.owners[owner+1:]...), q)
 	}
 	return w
 }
 
-// removeLocked removes a waiter from its queue, and reports whether it was there.
-func (p *Pool) removeLocked(owner string, w *waiter) bool {
+// removeLocked removes a waiter from its queue, if it is there.
+func (p *Pool) removeLocked(owner string, w *waiter) {
 	for o, q := range p.mu.owners {
 		for at := range q.waiting {
 			if q.owner == owner && q.waiting[at] == w {
 				p.dropLocked(o, at)
-				return true
+				return
 			}
 		}
 	}
-	return false
 }
 
 // dropLocked removes a waiter by the indexes of its owner and itself, and an owner without waiters.
@@ -267,12 +332,20 @@ type Stats struct {
 	Waiting int
 	Waited  time.Duration // sum of all waits
 	Skipped int64         // waits that lasted too long, after which the work went on without a slot
+	Raised  bool          // there are more Ps, as heavy work and small work meet
+	Raises  int64         // how often that has begun
 }
 
 // Stats returns the present figures.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	inUse := p.mu.inUse
+	if p.mu.reserveInUse {
+		inUse++
+	}
 	p.mu.Unlock()
-	return Stats{Slots: p.slots, InUse: inUse, Waiting: int(p.waiters.Load()), Waited: time.Duration(p.waited.Load()), Skipped: p.skipped.Load()}
+	return Stats{
+		Slots: p.slots, InUse: inUse, Waiting: int(p.waiters.Load()), Waited: time.Duration(p.waited.Load()), Skipped: p.skipped.Load(),
+		Raised: p.extra.raised.Load(), Raises: p.extra.raises.Load(),
+	}
 }

@@ -85,7 +85,7 @@ func TestLightWorkNeverWaits(t *testing.T) {
 		light.Idle()
 		burn(time.Hour) // waiting is no work
 		light.Pace()
-		if light.held {
+		if light.held != nothing {
 			t.Error("it took a slot")
 		}
 	})
@@ -220,13 +220,13 @@ func TestCanceledAndLateDoNotWait(t *testing.T) {
 		begin := time.Now()
 		_, canceled := p.Begin(ctx, "b")
 		canceled.Heavy()
-		if took := time.Since(begin); took != time.Second || canceled.held {
+		if took := time.Since(begin); took != time.Second || canceled.held != nothing {
 			t.Error(took, canceled.held)
 		}
 		canceled.End()
 		_, late := p.Begin(t.Context(), "b")
 		late.Heavy()
-		if took := time.Since(begin); took != time.Second+waitMax || late.held {
+		if took := time.Since(begin); took != time.Second+waitMax || late.held != nothing {
 			t.Error(took, late.held)
 		}
 		late.End()
@@ -268,7 +268,7 @@ func TestLateGoesOn(t *testing.T) {
 		}
 		holder.End()
 		burn(waitMax)
-		if late.Pace(); !late.held {
+		if late.Pace(); late.held == nothing {
 			t.Error("it goes on without a slot for ever")
 		}
 		late.End()

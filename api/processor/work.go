@@ -14,13 +14,23 @@ type request struct {
 	exempt atomic.Int64
 }
 
+// holding is what a Work has of its Pool.
+type holding int
+
+const (
+	nothing holding = iota
+	slot
+	reserve
+)
+
 // Work is the part of one goroutine in a request, and may be used by that goroutine only. All
 // methods of a nil Work do nothing.
 type Work struct {
 	pool    *Pool
 	request *request
 	done    <-chan struct{} // of the context, whose end ends the wait for a slot
-	held    bool            // it has a slot
+	held    holding         // the slot that it has
+	behind  bool            // its thread lets others that wake go first; valid if held
 	running bool            // its time counts as work, from since on
 	since   time.Time       // valid if running
 	began   time.Time       // when the slot was taken; valid if held
@@ -50,19 +60,33 @@ func (w *Work) Pace() {
 	}
 	w.running, w.since = true, now
 	switch {
-	case w.held && !w.pool.crowded() && (now.Sub(w.began) < slice || w.pool.waiters.Load() == 0):
+	case w.held != nothing && w.mayKeep(now):
 		return
-	case w.held:
+	case w.held != nothing:
 		w.giveUp()
 	case used < int64(allowance) && !w.request.heavy.Load():
 		return
 	case int64(now.Sub(w.pool.began)) < w.request.exempt.Load():
 		return
 	}
-	if w.held = w.pool.acquire(w.request, w.done); w.held {
+	if w.held = w.pool.acquire(w.request, w.done); w.held != nothing {
 		w.began = time.Now()
+		if w.behind = w.pool.smallLately(); w.behind {
+			stepBehind()
+		}
 	}
 	w.resume()
+}
+
+// mayKeep reports whether a slot needs not to be given up now. It is kept for a slice, and longer while there is neither small
+// work, which has to be told of heavy work, nor somebody who waits. The reserve is kept for a slice at most, as another owner
+// may need it, and its holder may have become heavy.
+func (w *Work) mayKeep(now time.Time) bool {
+	sliceLeft := now.Sub(w.began) < slice
+	if w.held == reserve {
+		return sliceLeft
+	}
+	return !w.pool.crowded() && (sliceLeft || w.pool.waiters.Load() == 0 && !w.pool.smallLately())
 }
 
 // Idle is called before a wait. It gives up the slot, and reports whether there was one. The time
@@ -75,7 +99,7 @@ func (w *Work) Idle() (held bool) {
 		w.request.used.Add(int64(time.Since(w.since)))
 		w.running = false
 	}
-	held = w.held
+	held = w.held != nothing
 	w.giveUp()
 	return held
 }
@@ -96,9 +120,12 @@ func (w *Work) EndAll() {
 
 // giveUp releases the slot, if there is one.
 func (w *Work) giveUp() {
-	if w.held {
-		w.held = false
-		w.pool.release()
+	if w.held != nothing {
+		if w.behind {
+			stepUp()
+		}
+		w.pool.release(w.request, w.held, time.Since(w.began))
+		w.held = nothing
 	}
 }
 

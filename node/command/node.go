@@ -208,7 +208,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, plan *memory
 	TrackMemory(plan, m.Node())
 	registry.MustRegister(plan, m.Node(), process.StoreGauge(m.StoreErr), budget.NewCollector(m.Budgets()))
 	rules.Register(registry)
-	users, err := s.Flags.Follow(ctx, nil, logger)
+	users, err := s.Flags.Follow(ctx, nil, nil, logger)
 	if err != nil {
 		return err
 	}

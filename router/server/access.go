@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/auth"
 	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/admission"
@@ -30,11 +31,11 @@ type frontAccess struct {
 }
 
 // openAccess reads the file of users and follows it until close. From then on b goes by it.
-func (s *Settings) openAccess(ctx context.Context, b *Backend, registry *process.Registry, logger *slog.Logger) (*frontAccess, error) {
+func (s *Settings) openAccess(ctx context.Context, b *Backend, processors *processor.Pool, registry *process.Registry, logger *slog.Logger) (*frontAccess, error) {
 	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: b.Rules}
 	ctx, a.cancel = context.WithCancel(ctx)
 	registry.MustRegister(a.meter)
-	authority, err := s.Flags.Follow(ctx, b.Tokens, logger)
+	authority, err := s.Flags.Follow(ctx, b.Tokens, processors, logger)
 	if err != nil {
 		a.close()
 		return nil, err

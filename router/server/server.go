@@ -70,7 +70,8 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	if err != nil {
 		return err
 	}
-	who, err := s.openAccess(ctx, b, registry, logger)
+	processors := registry.NewProcessors()
+	who, err := s.openAccess(ctx, b, processors, registry, logger)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,6 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: s.Admin, Pprof: s.Pprof}))
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
-	processors := registry.NewProcessors()
 	ingestOptions.Audit, ingestOptions.Processors = trail.Log(), processors
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets

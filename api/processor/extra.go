@@ -1,0 +1,87 @@
+package processor
+
+import (
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// processorsMin is how many of Go's processors (Ps) a process has at least: with one, whoever syncs a
+	// file or does heavy work has all there is, and nobody is served meanwhile.
+	processorsMin = 2
+	// extraFactor is how many times as many Ps there are while heavy work and small work meet. A quarter of all Ps
+	// marks garbage, and heavy work holds all of the machine's but one: of twice as many, some are free.
+	extraFactor = 2
+	// extraKept is how long there are more Ps after heavy work and small work have met. To change their number stops all
+	// goroutines for tens of microseconds.
+	extraKept = 10 * time.Second
+	// heavyUsed is from what work on a request is heavy beyond doubt: a small read whose processor is taken from it uses
+	// more than its allowance, too.
+	heavyUsed = 10 * time.Millisecond
+	// heavyMeets is how long slots were in use lately for such work when it is said to meet small work.
+	heavyMeets = 100 * time.Millisecond
+)
+
+// ownProcessors reports whether the environment sets the number of Ps. Then it stays as it is.
+func ownProcessors() bool { return os.Getenv("GOMAXPROCS") != "" }
+
+// mayRaise reports whether the process may have more Ps than processors. Where a control group has a quota of time below the
+// machine's processors, more threads at once would use it up sooner, and all would stand still until the next period.
+func mayRaise() bool { return !ownProcessors() && runtime.GOMAXPROCS(0) >= runtime.NumCPU() }
+
+// Prepare prepares the process, before anything asks for the number of Ps: it has processorsMin at least.
+func Prepare() {
+	if !ownProcessors() {
+		lowerProcessors()
+	}
+}
+
+// raiseProcessors makes more Ps than the machine, or the control group, has processors.
+func raiseProcessors() { runtime.GOMAXPROCS(extraFactor * runtime.GOMAXPROCS(0)) }
+
+// lowerProcessors makes as many Ps as the machine, or the control group, has processors.
+func lowerProcessors() {
+	if runtime.SetDefaultGOMAXPROCS(); runtime.GOMAXPROCS(0) < processorsMin {
+		runtime.GOMAXPROCS(processorsMin)
+	}
+}
+
+// extra has more Ps than processors while heavy work and small work meet. Go's scheduler lets a goroutine wait until a P
+// is free, for 10 ms and more; with a P free it has a thread at once, which the kernel lets go before those in slots
+// (stepBehind). While they do not meet, there are no more Ps: they cost ingest a tenth and more of its throughput.
+// An extra without functions does nothing.
+type extra struct {
+	raise, lower func()
+	began        time.Time
+	met          atomic.Int64 // when they met last, in nanoseconds after began
+	raised       atomic.Bool  // more Ps are there, and a goroutine that will take them away
+	raises       atomic.Int64
+}
+
+// meet notes that heavy work and small work meet.
+func (e *extra) meet() {
+	if e.raise == nil {
+		return
+	}
+	e.met.Store(int64(time.Since(e.began)))
+	if !e.raised.Load() && e.raised.CompareAndSwap(false, true) {
+		e.raises.Add(1)
+		go e.run() // to change the number waits for a collection of garbage
+	}
+}
+
+// run has more Ps until they have not met for extraKept.
+func (e *extra) run() {
+	defer e.raised.Store(false)
+	e.raise()
+	defer e.lower()
+	for {
+		left := extraKept - time.Since(e.began.Add(time.Duration(e.met.Load())))
+		if left <= 0 {
+			return
+		}
+		time.Sleep(left)
+	}
+}
