@@ -333,3 +333,36 @@ func TestAimOfALearnerStays(t *testing.T) {
 		}
 	}
 }
+
+// TestAllocates asks of changes of a row whether a node may only go by them when others know that
+// it has seen them.
+func TestAllocates(t *testing.T) {
+	before := created(t, 3, Settings{Shards: 2, Replication: 1})
+	on := before.Rows[0].Members[0].Node
+	with := func(change func(*Row)) *Map {
+		m := before.Clone()
+		m.Epoch++
+		change(&m.Rows[0])
+		return &m
+	}
+	for name, c := range map[string]struct {
+		next *Map
+		node string
+		want bool
+	}{
+		"nothing":            {with(func(*Row) {}), on, false},
+		"its members":        {with(func(r *Row) { r.Version++ }), on, false},
+		"a replica here":     {with(func(r *Row) { *r = r.WithIntended([]Member{{Node: "new", Incarnation: incarnation(9), Role: Full}}) }), "new", true},
+		"a replica there":    {with(func(r *Row) { *r = r.WithIntended([]Member{{Node: "new", Incarnation: incarnation(9), Role: Full}}) }), on, true},
+		"of no concern":      {with(func(r *Row) { *r = r.WithIntended([]Member{{Node: "new", Incarnation: incarnation(9), Role: Full}}) }), "other", false},
+		"an era":             {with(func(r *Row) { r.Era++ }), on, true},
+		"another's in place": {with(func(r *Row) { r.RaftIDLast++; r.Members = []Member{{Node: "new", RaftID: r.RaftIDLast}} }), on, true},
+	} {
+		if is := c.next.Allocates(&before, c.node); is != c.want {
+			t.Errorf("%s: %v for node %s", name, is, c.node)
+		}
+	}
+	if !before.Allocates(nil, on) || before.Allocates(nil, "other") {
+		t.Error("the first map gives raft ids to those that it names")
+	}
+}

@@ -51,6 +51,12 @@ func (r Row) Target() []Member {
 	return r.Members
 }
 
+// names reports whether a node has a replica, or is to have one.
+func (r Row) names(node string) bool {
+	isOn := func(m Member) bool { return m.Node == node }
+	return slices.ContainsFunc(r.Members, isOn) || slices.ContainsFunc(r.Intended, isOn)
+}
+
 // MemberOn returns the settled member on an incarnation of a node.
 func (r Row) MemberOn(node, incarnation string) (Member, bool) {
 	for _, member := range r.Members {

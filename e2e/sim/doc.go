@@ -99,6 +99,8 @@
 //     only member, learners included, and its folder is no other incarnation: else nobody
 //     would follow it.
 //  12. What a replica's own log says of its end holds in an era that the map does not know, too.
+//  13. A node goes by a map that gives raft ids or begins eras of its shards only when the store has been told
+//     that the node has seen it, and has it still then: else one that is set back gives them again.
 //
 // # What is checked
 //

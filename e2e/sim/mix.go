@@ -52,7 +52,7 @@ func DrawFor(v Variant, seed uint64) Options {
 	case DropOnMap:
 		o.Always, o.Nodes, o.ActiveMs, o.Hurry = true, 4, 9000, 3
 		o.Faults = faultsOf(FaultDesired, FaultPause, FaultPartition, FaultOneWay, FaultTransfer)
-	case RaftIDTwice:
+	case RaftIDTwice, EpochUntold:
 		o.Replication, o.Always, o.Hurry = 2+int(seed%2), true, 4
 		o.Faults = faultsOf(FaultDesired, FaultRollback, FaultPause)
 	case ReadBeforeApplied, DeleteUnconfirmed, ReadUnconfirmed:

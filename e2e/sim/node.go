@@ -142,6 +142,7 @@ func (p *process) newMachine(recovered *commit.Recovery, logger *slog.Logger) (e
 	if err != nil {
 		return err
 	}
+	p.seen = d.kept
 	seen := shardmap.Seen{}
 	if d.kept != nil {
 		seen = shardmap.Seen{ClusterID: d.kept.ID, Epoch: d.kept.Epoch}

@@ -26,40 +26,62 @@ func (p *process) watch() {
 	}
 }
 
-// adopt takes a map that is newer than the present one, keeps it, and goes on with it.
+// adopt goes on with a map that is newer than the present one, as node/agent does: if it allocates
+// something to this node, the store has to know that the node has seen it, and to have it still then.
 func (p *process) adopt(m *shardmap.Map) {
 	kept := p.disk.kept
-	if kept != nil && (m.Epoch == kept.Epoch || m.Epoch < kept.Epoch && !p.world.is(EpochsGoBack)) {
+	if kept != nil && m.Epoch == kept.Epoch {
 		return
 	}
-	if kept != nil && m.Epoch < kept.Epoch {
-		p.world.trace.note("goes back", p.node.id, int(m.Epoch))
+	if p.seen != nil && m.Epoch < p.seen.Epoch {
+		if p.world.is(EpochsGoBack) {
+			p.world.trace.note("goes back", p.node.id, int(m.Epoch))
+			p.keep(m)
+		}
+		return
 	}
-	p.disk.kept = m
+	if !m.Allocates(kept, p.node.id) || p.world.is(EpochUntold) {
+		p.keep(m)
+		return
+	}
+	p.seen = m
+	if !p.register() {
+		return // watch comes again
+	}
+	p.after(p.world.between(100, 10_000), func() {
+		view, err := p.store.Load(p.world.ctx)
+		if err == nil && view.Map != nil && view.Map.Equal(*m) && p.seen == m {
+			p.keep(m)
+		}
+	})
+}
+
+// keep keeps a map, and goes on with it.
+func (p *process) keep(m *shardmap.Map) {
+	p.seen, p.disk.kept = m, m
 	p.command(func() { p.machine.Adopt(m) })
 }
 
 func (p *process) info() shardmap.NodeInfo {
 	info := shardmap.NodeInfo{ID: p.node.id, Incarnation: p.disk.incarnation, RPCAddress: p.node.id + ":1", Zone: p.node.zone}
-	if kept := p.disk.kept; kept != nil {
-		info.ClusterID, info.Epoch = kept.ID, kept.Epoch
+	if p.seen != nil {
+		info.ClusterID, info.Epoch = p.seen.ID, p.seen.Epoch
 	}
 	return info
 }
 
-// register keeps the node's entry in the store.
-func (p *process) register() {
+// register keeps the node's entry in the store, and reports whether the store has it as it is.
+func (p *process) register() bool {
 	if p.registered != nil {
 		select {
 		case <-p.registered.Lost():
-			p.registered = nil
 		default:
 			err := p.registered.Update(p.world.ctx, p.info())
-			if err != nil && !errors.Is(err, shardmap.ErrUnavailable) {
-				p.registered = nil
+			if err == nil || errors.Is(err, shardmap.ErrUnavailable) {
+				return err == nil
 			}
-			return
 		}
+		p.registered = nil
 	}
 	registration, err := p.store.Register(p.world.ctx, p.info())
 	switch {
@@ -68,6 +90,7 @@ func (p *process) register() {
 	case errors.Is(err, shardmap.ErrRetired):
 		p.world.retiredDisk(p.node)
 	}
+	return err == nil
 }
 
 // retiredDisk replaces a disk that may not come back.
@@ -196,7 +219,7 @@ func (w *World) reports() (out []shardmap.Report) {
 	for _, n := range w.nodes {
 		said := shardmap.Report{Node: n.id, Incarnation: n.disk.incarnation, Map: n.disk.kept}
 		if n.process != nil && n.process.pausedUntil <= w.now {
-			said.Groups = n.process.groupReports()
+			said.Map, said.Groups = n.process.seen, n.process.groupReports()
 		}
 		out = append(out, said)
 	}

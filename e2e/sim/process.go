@@ -55,7 +55,8 @@ type process struct {
 	waker  int
 
 	epoch      epochStart
-	settling   int // shards that are being confirmed
+	seen       *shardmap.Map // the newest, of which the store was told before it is adopted
+	settling   int           // shards that are being confirmed
 	registered shardmap.Registration
 	terms      []uint64     // greatest seen, for the checks
 	voters     []votersSeen // by shard, for the checks

@@ -233,6 +233,8 @@ func shownBy(v Variant) uint64 {
 		return 584
 	case SwapNotDrained:
 		return 6280
+	case EpochUntold:
+		return 1795500011114
 	default:
 		return 1
 	}

@@ -28,6 +28,7 @@ const (
 	EraIgnored                   // a node takes ids of series from an era that has ended
 	DeleteUnconfirmed            // a delete looks for its series without ReadIndex
 	StatesNotHeld                // groups go on before their states are durable
+	EpochUntold                  // a map that gives raft ids is adopted before the store knows that it was seen
 	EntriesNotSynced             // loop: entries are acknowledged before they are durable
 	StatesNotSynced              // loop: groups go on though their states are not synced with a round
 	EpochStale                   // loop: entries are applied with an epoch that has ended
@@ -49,7 +50,7 @@ func (v Variant) String() string {
 	return [...]string{"Sound", "ReadUnconfirmed", "AnswerEarly", "ApplyEarly", "VoteWithoutTail", "RaftIDTwice",
 		"BatchIDsInMemory", "WitnessServes", "DropOnMap", "EpochsGoBack", "LateBeforeSync",
 		"DeleteWithoutID", "BatchIDsAhead", "ReadBeforeApplied", "EraIgnored", "DeleteUnconfirmed",
-		"StatesNotHeld", "EntriesNotSynced", "StatesNotSynced", "EpochStale", "EpochNotDrained",
+		"StatesNotHeld", "EpochUntold", "EntriesNotSynced", "StatesNotSynced", "EpochStale", "EpochNotDrained",
 		"CheckpointAheadOfLog", "TrimToCheckpoint", "StatesSkipped", "UncommittedApplied", "SwapFailureIgnored",
 		"SwapNotDrained", "SwapUnprepared", "FilesBeforeLog", "DropUndrained"}[v]
 }

@@ -61,12 +61,17 @@ const (
 
 // Agent runs until its context ends.
 type Agent struct {
-	options  Options
-	logger   *slog.Logger
-	newest   atomic.Pointer[shardmap.Map]
-	adopting sync.Mutex // held while a map is compared, kept and handed on
-	behind   bool       // the node has not taken the newest map; guarded by adopting
-	register shardmap.Registration
+	options Options
+	logger  *slog.Logger
+	newest  atomic.Pointer[shardmap.Map] // seen, and told to the store with the next update; it may wait to be adopted
+	// adopting is held while a map is compared, confirmed, kept and handed on. It guards what follows.
+	adopting sync.Mutex
+	adopted  *shardmap.Map // what the node goes by, which is in the data folder
+	behind   bool          // the node has not taken all of the newest map, and may if it is asked again
+	// entering is held while the entry in the store is changed, so that an older epoch never
+	// replaces a newer one. It guards the registration, which is nil while there is none.
+	entering     sync.Mutex
+	registration shardmap.Registration
 }
 
 // Start registers the node and adopts the newest map that is known: the store's, or
@@ -82,11 +87,12 @@ func Start(ctx context.Context, options Options) (*Agent, error) {
 	if kept != nil && kept.Cluster != options.Cluster {
 		return nil, fmt.Errorf("%w: the data folder is of cluster %q, not %q", shardmap.ErrWrongCluster, kept.Cluster, options.Cluster)
 	}
+	a.newest.Store(kept)
 	if err := a.enter(ctx); err != nil {
 		return nil, err
 	}
 	if kept != nil {
-		a.newest.Store(kept)
+		a.adopted = kept
 		if err := options.Node.AdoptMap(kept); err != nil {
 			return nil, fmt.Errorf("adopt the shard map: %w", err)
 		}
@@ -100,10 +106,9 @@ func (a *Agent) enter(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
 	for failures := 1; ; failures++ {
-		registration, err := a.options.Store.Register(bounded, a.info())
+		err := a.tell(bounded)
 		switch {
 		case err == nil:
-			a.register = registration
 			return nil
 		case errors.Is(err, shardmap.ErrUnavailable):
 			a.logger.Warn("the placement store does not answer; starting with the last shard map seen", "error", err)
@@ -119,7 +124,7 @@ func (a *Agent) enter(ctx context.Context) error {
 	}
 }
 
-// Map returns the newest map; nil: none yet.
+// Map returns the newest map that the node has seen, which it may not have adopted yet; nil: none.
 func (a *Agent) Map() *shardmap.Map { return a.newest.Load() }
 
 // Run watches the store, keeps the node registered and settles, until ctx ends.
@@ -141,7 +146,12 @@ func (a *Agent) watch(ctx context.Context) {
 			continue
 		}
 		if view.Map != nil {
-			if err := a.Adopt(view.Map); err != nil {
+			err := a.Adopt(ctx, view.Map)
+			switch {
+			case err == nil:
+			case waits(err):
+				a.logger.Info("a shard map is not adopted yet", "epoch", view.Map.Epoch, "error", err)
+			default:
 				a.logger.Error("a shard map is refused", "epoch", view.Map.Epoch, "error", err)
 				if errors.Is(err, node.ErrShards) && a.options.Unfit != nil {
 					a.options.Unfit(err)
@@ -153,41 +163,80 @@ func (a *Agent) watch(ctx context.Context) {
 }
 
 // Adopt takes a map that is newer than the present one, and keeps it in the data
-// folder. Errors: shardmap.ErrRolledBack, shardmap.ErrWrongCluster, shardmap.ErrJump, and
-// those of the data folder, after which the present map stays.
-func (a *Agent) Adopt(m *shardmap.Map) error {
+// folder. One that allocates something to this node is confirmed first. Errors:
+// shardmap.ErrRolledBack, shardmap.ErrWrongCluster, shardmap.ErrJump, those of a store that
+// does not confirm it, and those of the data folder, after which the present map stays.
+func (a *Agent) Adopt(ctx context.Context, m *shardmap.Map) error {
 	a.adopting.Lock()
 	defer a.adopting.Unlock()
 	if m.Cluster != a.options.Cluster {
 		return fmt.Errorf("%w: %q", shardmap.ErrWrongCluster, m.Cluster)
 	}
-	if present := a.newest.Load(); present != nil {
-		if err := (shardmap.Seen{ClusterID: present.ID, Epoch: present.Epoch}).Check(m); err != nil {
+	if seen := a.newest.Load(); seen != nil {
+		if err := (shardmap.Seen{ClusterID: seen.ID, Epoch: seen.Epoch}).Check(m); err != nil {
 			return err
 		}
-		if err := present.CheckSuccessor(m); err != nil {
+		if err := seen.CheckSuccessor(m); err != nil {
 			return err
 		}
-		if m.Epoch == present.Epoch && !a.behind {
-			return nil
+	}
+	if a.adopted != nil && m.Epoch == a.adopted.Epoch && !a.behind {
+		return nil
+	}
+	return a.adoptLocked(ctx, m)
+}
+
+func (a *Agent) adoptLocked(ctx context.Context, m *shardmap.Map) error {
+	if m.Allocates(a.adopted, a.options.Info().ID) {
+		if err := a.confirm(ctx, m); err != nil {
+			a.behind = errors.Is(err, shardmap.ErrUnavailable) // else the next view brings another map
+			return err
 		}
 	}
 	if err := writeMap(a.options.DataDir, m); err != nil {
 		return err
 	}
 	a.newest.Store(m)
+	a.adopted = m
 	err := a.options.Node.AdoptMap(m)
 	a.behind = err != nil
 	return err
 }
 
-// catchUp gives the node the newest map again if it did not take it, as when its disk
-// was full.
-func (a *Agent) catchUp() {
+// confirm tells the store that the node has seen a map, and returns nil if the store has that
+// map still. A store that is set back afterwards has a node then that knows more
+// (View.Overtaken), so nobody allocates again what the map has allocated. One that was set
+// back before has another map. Errors: ErrConflict for another map, and those of the store.
+func (a *Agent) confirm(ctx context.Context, m *shardmap.Map) error {
+	a.newest.Store(m)
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := a.tell(bounded); err != nil {
+		return fmt.Errorf("%w: the store cannot be told of epoch %d: %w", shardmap.ErrUnavailable, m.Epoch, err)
+	}
+	view, err := a.options.Store.Load(bounded)
+	switch {
+	case err != nil:
+		return err
+	case view.Map == nil || !view.Map.Equal(*m):
+		return fmt.Errorf("%w: after epoch %d", shardmap.ErrConflict, m.Epoch)
+	}
+	return nil
+}
+
+// waits reports whether a map is not adopted only because of what the store has, or does not say:
+// the store's next view, or another try, settles it.
+func waits(err error) bool {
+	return errors.Is(err, shardmap.ErrConflict) || errors.Is(err, shardmap.ErrUnavailable) || errors.Is(err, shardmap.ErrRolledBack)
+}
+
+// catchUp adopts the newest map again if the node did not take it, as when its disk was full or
+// the store did not answer.
+func (a *Agent) catchUp(ctx context.Context) {
 	a.adopting.Lock()
 	defer a.adopting.Unlock()
 	if a.behind {
-		a.behind = a.options.Node.AdoptMap(a.newest.Load()) != nil
+		_ = a.adoptLocked(ctx, a.newest.Load()) // told when it came
 	}
 }
 
@@ -202,37 +251,63 @@ func (a *Agent) info() shardmap.NodeInfo {
 // retry returns how long to wait when the placement store refuses or does not answer.
 func retry() backoff.Exponential { return backoff.Exponential{Min: retryDelayMin, Max: retryDelayMax} }
 
+// tell brings the node's entry in the store up to date, and enters the node if it has none.
+func (a *Agent) tell(ctx context.Context) error {
+	a.entering.Lock()
+	defer a.entering.Unlock()
+	if a.registration != nil {
+		select {
+		case <-a.registration.Lost():
+		default:
+			err := a.registration.Update(ctx, a.info())
+			if err == nil || errors.Is(err, shardmap.ErrUnavailable) {
+				return err
+			}
+		}
+		a.registration = nil
+	}
+	registration, err := a.options.Store.Register(ctx, a.info())
+	if err == nil {
+		a.registration = registration
+	}
+	return err
+}
+
+// lost returns a channel that is closed when the node has lost its entry; nil: it has none.
+func (a *Agent) lost() <-chan struct{} {
+	a.entering.Lock()
+	defer a.entering.Unlock()
+	if a.registration == nil {
+		return nil
+	}
+	return a.registration.Lost()
+}
+
 // stayRegistered keeps the entry fresh, and enters the node again when it is lost.
 func (a *Agent) stayRegistered(ctx context.Context) {
-	failures := 0
-	for ctx.Err() == nil {
-		if a.register == nil {
-			registration, err := a.options.Store.Register(ctx, a.info())
-			if err != nil {
-				failures++
-				delay := retry().Delay(failures)
-				a.logger.Warn("the node cannot be registered; trying again", "after", delay, "error", err)
-				sleep(ctx, delay)
-				continue
-			}
-			a.register, failures = registration, 0
+	for failures := 0; ctx.Err() == nil; {
+		delay, err := updateInterval, a.tell(ctx)
+		if failures++; err == nil {
+			failures = 0
+		} else if ctx.Err() == nil {
+			delay = retry().Delay(failures)
+			a.logger.Warn("the node cannot be registered; trying again", "after", delay, "error", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-a.register.Lost():
-			a.register = nil
-		case <-time.After(updateInterval):
-			if err := a.register.Update(ctx, a.info()); err != nil && !errors.Is(err, shardmap.ErrUnavailable) {
-				a.register = nil
-			}
+		case <-a.lost():
+		case <-time.After(delay):
 		}
 	}
-	if a.register != nil {
+	a.entering.Lock()
+	defer a.entering.Unlock()
+	if a.registration != nil {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
-		if err := a.register.Close(bounded); err != nil {
+		if err := a.registration.Close(bounded); err != nil {
 			a.logger.Warn("the node's registration could not be removed; it ends with its lease", "error", err)
 		}
+		a.registration = nil
 	}
 }
 
@@ -246,7 +321,7 @@ func (a *Agent) settle(ctx context.Context) {
 			return
 		case <-a.options.Node.Unsettled():
 		case <-retry.C:
-			a.catchUp()
+			a.catchUp(ctx)
 		}
 		// A conflict, or a newer map than the one that was settled: the next view tells.
 		err := a.settleOnce(ctx)
@@ -258,7 +333,9 @@ func (a *Agent) settle(ctx context.Context) {
 }
 
 func (a *Agent) settleOnce(ctx context.Context) error {
-	present := a.newest.Load()
+	a.adopting.Lock()
+	present := a.adopted
+	a.adopting.Unlock()
 	if present == nil {
 		return nil
 	}
@@ -293,7 +370,7 @@ func (a *Agent) settleOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.Adopt(&next)
+	return a.Adopt(ctx, &next)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

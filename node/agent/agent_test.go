@@ -42,26 +42,117 @@ func testMap(epoch uint64) *shardmap.Map {
 	}
 }
 
+// started returns the agent of node a.
+func started(t *testing.T, n Node, store shardmap.Store) *Agent {
+	t.Helper()
+	a, err := Start(t.Context(), Options{Store: store, Node: n, DataDir: t.TempDir(), Cluster: "c", Logger: slog.New(slog.DiscardHandler),
+		Info: func() shardmap.NodeInfo {
+			return shardmap.NodeInfo{ID: "a", Incarnation: strings.Repeat("ab", 16), RPCAddress: "a:1"}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// storeWith returns a store that has a map.
+func storeWith(t *testing.T, m *shardmap.Map) *memstore.Store {
+	t.Helper()
+	store := memstore.NewServer().Open(shardmap.Seen{})
+	if err := store.CompareAndSwap(t.Context(), 0, *m); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// allocating returns a map in which the raft ids up to last were given, the last one to a replica
+// on a node.
+func allocating(epoch, last uint64, node string) *shardmap.Map {
+	m := testMap(epoch)
+	row := &m.Rows[0]
+	row.RaftIDLast, row.Intended = last, append(row.Intended, shardmap.Member{Node: node, Incarnation: strings.Repeat("cd", 16), RaftID: last, Role: shardmap.Full})
+	return m
+}
+
+// TestMapIsToldBeforeItIsAdopted sets the store back around the moment at which a node sees a map that
+// gives a raft id: whenever the node goes by such a map, the store's other readers know that it has
+// seen it, and so do not take the older map for the newest.
+func TestMapIsToldBeforeItIsAdopted(t *testing.T) {
+	ctx, server, n := t.Context(), memstore.NewServer(), &fakeNode{}
+	placement := server.Open(shardmap.Seen{})
+	if err := placement.CompareAndSwap(ctx, 0, *testMap(1)); err != nil {
+		t.Fatal(err)
+	}
+	store := server.Open(shardmap.Seen{})
+	a := started(t, n, store)
+	if err := a.Adopt(ctx, testMap(1)); err != nil {
+		t.Fatal(err)
+	}
+	before := server.Snapshot()
+	next := allocating(2, 2, "b") // this node may lead the group that gets the replica
+	if err := placement.CompareAndSwap(ctx, 1, *next); err != nil {
+		t.Fatal(err)
+	}
+	overtaken := func() error {
+		view, err := server.Open(shardmap.Seen{}).Load(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return view.Overtaken()
+	}
+
+	store.SetReachable(false)
+	if err := a.Adopt(ctx, next); !errors.Is(err, shardmap.ErrUnavailable) || len(n.adopted) != 1 {
+		t.Errorf("the store cannot be told: %v, adopted %v", err, n.adopted)
+	}
+	store.SetReachable(true)
+	a.catchUp(ctx)
+	if len(n.adopted) != 2 {
+		t.Errorf("the store was told: adopted %v", n.adopted)
+	}
+	after := server.Snapshot()
+	server.Restore(before)
+	if err := overtaken(); !errors.Is(err, shardmap.ErrRolledBack) {
+		t.Errorf("the store is behind a node that goes by epoch 2: %v", err)
+	}
+
+	server.Restore(after)
+	if err := placement.CompareAndSwap(ctx, 2, *allocating(3, 3, "a")); err != nil {
+		t.Fatal(err)
+	}
+	server.Restore(after) // after the node's watch has sent epoch 3
+	if err := a.Adopt(ctx, allocating(3, 3, "a")); !errors.Is(err, shardmap.ErrConflict) || len(n.adopted) != 2 || a.Map().Epoch != 3 {
+		t.Errorf("a map that the store does not have any more: %v, adopted %v", err, n.adopted)
+	}
+	if err := overtaken(); !errors.Is(err, shardmap.ErrRolledBack) {
+		t.Errorf("the store is behind a node that has seen epoch 3: %v", err)
+	}
+	if kept, err := ReadMap(a.options.DataDir); err != nil || kept.Epoch != 2 {
+		t.Errorf("kept %v, %v; want epoch 2", kept, err)
+	}
+}
+
 // TestMapIsNotLost lets the node refuse a map for a while: it gets it later, without a
 // newer one. An older map is refused, and the newest is there after a restart.
 func TestMapIsNotLost(t *testing.T) {
 	n := &fakeNode{}
-	a := &Agent{options: Options{Node: n, DataDir: t.TempDir(), Cluster: "c"}, logger: slog.New(slog.DiscardHandler)}
-	if err := a.Adopt(testMap(3)); err != nil {
+	ctx := t.Context()
+	a := started(t, n, storeWith(t, testMap(3)))
+	if err := a.Adopt(ctx, testMap(3)); err != nil {
 		t.Fatal(err)
 	}
 	n.failing = true
-	if err := a.Adopt(testMap(4)); err == nil {
+	if err := a.Adopt(ctx, testMap(4)); err == nil {
 		t.Fatal("want the node's error")
 	}
-	a.catchUp()
+	a.catchUp(ctx)
 	n.failing = false
-	a.catchUp()
-	a.catchUp()
-	if err := a.Adopt(testMap(4)); err != nil {
+	a.catchUp(ctx)
+	a.catchUp(ctx)
+	if err := a.Adopt(ctx, testMap(4)); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Adopt(testMap(3)); !errors.Is(err, shardmap.ErrRolledBack) {
+	if err := a.Adopt(ctx, testMap(3)); !errors.Is(err, shardmap.ErrRolledBack) {
 		t.Errorf("%v; want %v", err, shardmap.ErrRolledBack)
 	}
 	if len(n.adopted) != 2 || n.adopted[0] != 3 || n.adopted[1] != 4 {
@@ -75,9 +166,9 @@ func TestMapIsNotLost(t *testing.T) {
 // TestMapsThatJumpAreRefused: a map that no change of the cluster can have led to does not
 // replace the present one, neither in memory nor on disk, so that later maps still count.
 func TestMapsThatJumpAreRefused(t *testing.T) {
-	n := &fakeNode{}
-	a := &Agent{options: Options{Node: n, DataDir: t.TempDir(), Cluster: "c"}, logger: slog.New(slog.DiscardHandler)}
-	if err := a.Adopt(testMap(3)); err != nil {
+	n, ctx := &fakeNode{}, t.Context()
+	a := started(t, n, storeWith(t, testMap(3)))
+	if err := a.Adopt(ctx, testMap(3)); err != nil {
 		t.Fatal(err)
 	}
 	far := testMap(3 + 1<<40 + 1)
@@ -89,7 +180,7 @@ func TestMapsThatJumpAreRefused(t *testing.T) {
 	other := testMap(4)
 	other.ID = strings.Repeat("cd", 16)
 	for name, m := range map[string]*shardmap.Map{"far": far, "last": last, "copies": copies, "shards": shards, "another cluster": other} {
-		if err := a.Adopt(m); !errors.Is(err, shardmap.ErrJump) && !errors.Is(err, shardmap.ErrWrongCluster) {
+		if err := a.Adopt(ctx, m); !errors.Is(err, shardmap.ErrJump) && !errors.Is(err, shardmap.ErrWrongCluster) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -98,10 +189,10 @@ func TestMapsThatJumpAreRefused(t *testing.T) {
 	}
 	// What a rescue makes, thousands of times while the node was away, is taken.
 	rescued := testMap(3 + 5_000*1_000_000)
-	if err := a.Adopt(rescued); err != nil {
+	if err := a.Adopt(ctx, rescued); err != nil {
 		t.Error(err)
 	}
-	if err := a.Adopt(testMap(rescued.Epoch + 1)); err != nil {
+	if err := a.Adopt(ctx, testMap(rescued.Epoch+1)); err != nil {
 		t.Error(err)
 	}
 	if _, err := last.Encode(); !errors.Is(err, shardmap.ErrMap) {
@@ -114,14 +205,8 @@ func TestUnfit(t *testing.T) {
 	server := memstore.NewServer()
 	store := server.Open(shardmap.Seen{})
 	ctx, unfit := context.WithCancelCause(t.Context())
-	a, err := Start(ctx, Options{Store: store, Node: &fakeNode{unfit: true}, DataDir: t.TempDir(), Cluster: "c", Logger: slog.New(slog.DiscardHandler),
-		Info: func() shardmap.NodeInfo {
-			return shardmap.NodeInfo{ID: "a", Incarnation: strings.Repeat("ab", 16), RPCAddress: "a:1"}
-		},
-		Unfit: unfit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := started(t, &fakeNode{unfit: true}, store)
+	a.options.Unfit = unfit
 	if err := store.CompareAndSwap(ctx, 0, *testMap(1)); err != nil {
 		t.Fatal(err)
 	}
