@@ -120,7 +120,7 @@ func dial(t *testing.T, address string, c credentials.TransportCredentials) *grp
 
 // tryCalls calls every method of the public API as everybody.
 func (g *ground) tryCalls(t *testing.T) {
-	conns := map[string]*grpc.ClientConn{"grpc": dial(t, g.grpc, nil), "otlp": dial(t, g.otlp, nil)}
+	conns := map[string]*grpc.ClientConn{"grpc": dial(t, g.grpc, nil), "otlp": dial(t, g.at.OTLP, nil)}
 	for _, e := range expectations(t) {
 		conn := conns[e.port]
 		if conn == nil {

@@ -38,7 +38,6 @@ type ground struct {
 	options harness.StandaloneOptions
 	at      harness.StandaloneAddresses
 	grpc    string
-	otlp    string // gRPC of OpenTelemetry
 	udp     string
 	users   bool
 	group   *harness.MemoryGroup // nil: memory is sampled instead
@@ -87,11 +86,11 @@ func prepareGround(t *testing.T, seed uint64, users bool) *ground {
 	if g.at, err = harness.NewStandaloneAddresses(); err != nil {
 		t.Fatal(err)
 	}
-	free, err := harness.FreeAddresses(3)
+	free, err := harness.FreeAddresses(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.grpc, g.udp, g.otlp = free[0], free[1], free[2]
+	g.grpc, g.udp = free[0], free[1]
 	return g
 }
 
@@ -104,7 +103,7 @@ func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
 	t.Helper()
 	g := prepareGround(t, seed, users)
 	flags := []string{
-		"--grpc-addr", g.grpc, "--otlp-grpc-addr", g.otlp, "--udp-addr", g.udp, "--pprof", "--admin", "--shards", "16",
+		"--grpc-addr", g.grpc, "--udp-addr", g.udp, "--pprof", "--admin", "--shards", "16",
 		"--shutdown-timeout", shutdownTimeout.String(), "--wal-sync", "off", "--log-level", "warn",
 	}
 	if users {

@@ -21,26 +21,28 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// collectorConfig is the exporter of ingest's page, behind a receiver on the loopback, quicker than people have it.
-func collectorConfig(t *testing.T, receiver, web string) string {
+// collectorConfig has the exporters of ingest's page, behind a receiver on the loopback, quicker than people have it.
+func collectorConfig(t *testing.T, receiver, web, otlp string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../router/ingest/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(page), "```yaml\nexporters:\n")
-	exporters, _, _ := strings.Cut(after, "```")
-	if !found || !strings.Contains(exporters, "localhost:6182") {
-		t.Fatal("ingest's page has no example of the collector's exporters")
+	exporters := ""
+	for _, after := range strings.Split(string(page), "```yaml\nexporters:\n")[1:] {
+		exporter, _, _ := strings.Cut(after, "```")
+		exporters += exporter + "    retry_on_failure: {initial_interval: 100ms, max_interval: 200ms}\n"
+	}
+	if !strings.Contains(exporters, "localhost:6182") || !strings.Contains(exporters, "localhost:4317") {
+		t.Fatal("ingest's page has no examples of the collector's exporters")
 	}
 	return fmt.Sprintf(`receivers:
   otlp: {protocols: {http: {endpoint: %q}}}
 exporters:
-%s    retry_on_failure: {initial_interval: 100ms, max_interval: 200ms}
-service:
+%sservice:
   telemetry: {metrics: {level: none}}
-  pipelines: {metrics: {receivers: [otlp], exporters: [otlp_http]}}
-`, receiver, strings.ReplaceAll(exporters, "localhost:6182", web))
+  pipelines: {metrics: {receivers: [otlp], exporters: [otlp_http, otlp_grpc]}}
+`, receiver, strings.NewReplacer("localhost:6182", web, "localhost:4317", otlp).Replace(exporters))
 }
 
 // TestCollector: what OpenTelemetry's Collector is sent is stored, and comes again when it was refused because of
@@ -66,7 +68,7 @@ func TestCollector(t *testing.T) {
 	receiver := listener.Addr().String()
 	_ = listener.Close()
 	config := filepath.Join(dir, "collector.yaml")
-	if err := os.WriteFile(config, []byte(collectorConfig(t, receiver, strings.TrimPrefix(web.URL, "http://"))), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(collectorConfig(t, receiver, strings.TrimPrefix(web.URL, "http://"), s.addresses.OTLP)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	collector, err := harness.StartProcess(harness.ProcessOptions{
@@ -103,18 +105,20 @@ func TestCollector(t *testing.T) {
 	want["visitors_total"].add(seriesName("visitors_total", tags), atMs, 42)
 	want["target_info"].add(seriesName("target_info", map[string]string{"job": "lab", "instance": "7", "host_name": "a"}), atMs, 1)
 	for language := range readers() {
-		eventually(t, func() string {
-			for metric, samples := range want {
-				got, err := readers()[language](t.Context(), s, "metrics", metric, atMs-1000, atMs+1000)
-				if err != nil {
-					return err.Error()
+		for _, database := range []string{"metrics", "telemetry"} { // by HTTP, and by gRPC
+			eventually(t, func() string {
+				for metric, samples := range want {
+					got, err := readers()[language](t.Context(), s, database, metric, atMs-1000, atMs+1000)
+					if err != nil {
+						return err.Error()
+					}
+					if found := difference(samples, got); found != "" {
+						return fmt.Sprintf("%s, database %s, metric %s: %s", language, database, metric, found)
+					}
 				}
-				if found := difference(samples, got); found != "" {
-					return fmt.Sprintf("%s, metric %s: %s", language, metric, found)
-				}
-			}
-			return ""
-		})
+				return ""
+			})
+		}
 	}
 	if left := front.left(); len(left) > 0 {
 		t.Errorf("not refused often enough: %v", left)

@@ -40,16 +40,16 @@ type Standalone struct {
 // StandaloneAddresses are the addresses that a server listens on. Keep them to
 // restart a server where its clients look for it.
 type StandaloneAddresses struct {
-	HTTP, Put, Line, Graphite string
+	HTTP, Put, Line, Graphite, OTLP string
 }
 
 // NewStandaloneAddresses finds free addresses on the loopback interface.
 func NewStandaloneAddresses() (StandaloneAddresses, error) {
-	free, err := FreeAddresses(4)
+	free, err := FreeAddresses(5)
 	if err != nil {
 		return StandaloneAddresses{}, err
 	}
-	return StandaloneAddresses{HTTP: free[0], Put: free[1], Line: free[2], Graphite: free[3]}, nil
+	return StandaloneAddresses{HTTP: free[0], Put: free[1], Line: free[2], Graphite: free[3], OTLP: free[4]}, nil
 }
 
 // LaunchStandalone starts the server and does not wait until it is ready.
@@ -63,7 +63,7 @@ func LaunchStandalone(options StandaloneOptions, addresses StandaloneAddresses) 
 	args := []string{
 		"standalone", "--data-dir", options.DataDir,
 		"--http-addr", addresses.HTTP, "--put-addr", addresses.Put, "--line-addr", addresses.Line,
-		"--graphite-addr", addresses.Graphite, "--grpc-addr", "",
+		"--graphite-addr", addresses.Graphite, "--otlp-grpc-addr", addresses.OTLP, "--grpc-addr", "",
 	}
 	if options.WALSync != "" {
 		args = append(args, "--wal-sync", options.WALSync)
