@@ -2,7 +2,6 @@ package parse
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -72,14 +71,10 @@ func GraphitePickle(b *Batch, body []byte, o GraphiteOptions) (Rest, error) {
 // frame reads the pickle at body[start:end]. Errors: those of Memory.
 func (p *graphiteParser) frame(start, end int) error {
 	m := pickleMachine{body: p.b.Body, at: start, end: end}
-	list, err := m.run()
-	if err == nil && list.kind != pickleList {
-		err = errors.New("it is no list")
-	}
-	if err != nil {
+	list, wrong := m.list()
+	if wrong.detail != "" {
 		p.number++
-		excerpt := Span{uint32(start), uint32(min(end, start+excerptBytesMaxPut))}
-		p.refuse(excerpt, syntaxFault("the frame is no pickle of points: "+err.Error()))
+		p.refuse(Span{uint32(start), uint32(min(end, start+excerptBytesMaxPut))}, wrong)
 		return nil
 	}
 	for cell := m.sequences[list.at].first; cell != 0; cell = m.cells[cell-1].next {
@@ -90,6 +85,18 @@ func (p *graphiteParser) frame(start, end int) error {
 		p.pickled(&m, m.cells[cell-1].value)
 	}
 	return nil
+}
+
+// list runs the pickle, which is to be a list.
+func (m *pickleMachine) list() (pickleValue, fault) {
+	v, err := m.run()
+	if err == nil && v.kind != pickleList {
+		err = errPickleKind
+	}
+	if err != nil {
+		return v, syntaxFault("the frame is no pickle of points: " + err.Error())
+	}
+	return v, fault{}
 }
 
 // pickled adds the point (path, (time, value)).

@@ -59,6 +59,7 @@ type pickleMachine struct {
 
 var (
 	errPickleEnd    = errors.New("it ends too early")
+	errPickleKind   = errors.New("it is no list")
 	errPickleStack  = errors.New("an instruction has not what it takes")
 	errPickleLimit  = errors.New("it has too many objects")
 	errPickleNumber = errors.New("a number is malformed, or too large")
@@ -97,9 +98,11 @@ func (m *pickleMachine) do(code byte) error {
 		m.marks = append(m.marks, len(m.stack))
 		return nil
 	case 'N': // NONE
-		return m.push(pickleValue{})
+		m.push(pickleValue{})
+		return nil
 	case 0x88, 0x89: // NEWTRUE, NEWFALSE
-		return m.push(pickleValue{kind: pickleInteger, integer: int64(0x89 - code)})
+		m.push(pickleValue{kind: pickleInteger, integer: int64(0x89 - code)})
+		return nil
 	case 'K', 'M', 'J', 0x8a, 'I', 'L', 'G', 'F':
 		return m.number(code)
 	case 'S', 'V', 'U', 0x8c, 'T', 'X':
@@ -140,17 +143,15 @@ func (m *pickleMachine) takeNumber(n int) (uint64, error) {
 	return binary.LittleEndian.Uint64(low[:]), err
 }
 
-func (m *pickleMachine) push(v pickleValue) error {
-	m.stack = append(m.stack, v)
-	return nil
-}
+func (m *pickleMachine) push(v pickleValue) { m.stack = append(m.stack, v) }
 
 // pushInteger pushes a number, unless there was an error.
 func (m *pickleMachine) pushInteger(v int64, err error) error {
 	if err != nil {
 		return err
 	}
-	return m.push(pickleValue{kind: pickleInteger, integer: v})
+	m.push(pickleValue{kind: pickleInteger, integer: v})
+	return nil
 }
 
 // pop takes the top of the stack, above the last mark.
@@ -187,7 +188,8 @@ func (m *pickleMachine) number(code byte) error {
 		if err != nil {
 			return err
 		}
-		return m.push(pickleValue{kind: pickleFloat, integer: int64(binary.BigEndian.Uint64(taken))})
+		m.push(pickleValue{kind: pickleFloat, integer: int64(binary.BigEndian.Uint64(taken))})
+		return nil
 	case 0x8a: // LONG1
 		return m.long()
 	}
@@ -200,7 +202,8 @@ func (m *pickleMachine) number(code byte) error {
 		if errors.Is(err, strconv.ErrSyntax) {
 			return errPickleNumber
 		}
-		return m.push(pickleValue{kind: pickleFloat, integer: int64(math.Float64bits(v))})
+		m.push(pickleValue{kind: pickleFloat, integer: int64(math.Float64bits(v))})
+		return nil
 	}
 	if code == 'L' {
 		line = bytes.TrimSuffix(line, []byte{'L'})
@@ -209,7 +212,8 @@ func (m *pickleMachine) number(code byte) error {
 	if wrong.detail != "" {
 		return errPickleNumber
 	}
-	return m.push(pickleValue{kind: pickleInteger, integer: v})
+	m.push(pickleValue{kind: pickleInteger, integer: v})
+	return nil
 }
 
 // integer pushes a number of n bytes without a sign.
@@ -250,7 +254,8 @@ func (m *pickleMachine) text(code byte) error {
 		if bytes.IndexByte(line, '\\') >= 0 || bytes.ContainsFunc(line, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			return errPickleText
 		}
-		return m.push(pickleValue{kind: pickleText, at: uint32(start), end: uint32(end)})
+		m.push(pickleValue{kind: pickleText, at: uint32(start), end: uint32(end)})
+		return nil
 	}
 	width := 4 // BINSTRING, BINUNICODE
 	if code == 'U' || code == 0x8c {
@@ -267,7 +272,8 @@ func (m *pickleMachine) text(code byte) error {
 	if err != nil {
 		return err
 	}
-	return m.push(pickleValue{kind: pickleText, at: uint32(m.at - len(taken)), end: uint32(m.at)})
+	m.push(pickleValue{kind: pickleText, at: uint32(m.at - len(taken)), end: uint32(m.at)})
+	return nil
 }
 
 // remember runs the instructions that write and read the memo.
@@ -295,7 +301,8 @@ func (m *pickleMachine) remember(code byte) error {
 		if !known {
 			return errPickleStack
 		}
-		return m.push(v)
+		m.push(v)
+		return nil
 	}
 	if len(m.stack) <= m.floor() {
 		return errPickleStack
@@ -357,7 +364,8 @@ func (m *pickleMachine) gather(kind pickleKind, from int) error {
 	m.sequences = append(m.sequences, pickleSequence{})
 	made := pickleValue{kind: kind, at: uint32(len(m.sequences) - 1)}
 	m.extend(made.at, from)
-	return m.push(made)
+	m.push(made)
+	return nil
 }
 
 // appendTo appends what the stack has from a height on to the list below.
