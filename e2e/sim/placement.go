@@ -140,9 +140,15 @@ func (w *World) newPlacer(alive func() bool, name string) {
 }
 
 // place makes the first step of a plan. A map that is older than what a node has seen
-// is not built on: the store was rolled back.
+// is not built on: the store was rolled back. Where a router has seen more than all nodes, as rescued
+// maps were lost before any node had one, it refuses the next one, too, until it is restarted: a known
+// limit (ARCHITECTURE.md). Who heals does that; a map that a node has gone beyond stays refused.
 func (w *World) place(p *placer) {
 	view, err := p.store.Load(w.ctx)
+	if w.healed && errors.Is(err, shardmap.ErrRolledBack) {
+		p.store = w.server.Open(shardmap.Seen{})
+		return
+	}
 	if err != nil || p.busy {
 		return
 	}
