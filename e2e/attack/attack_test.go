@@ -93,9 +93,12 @@ func startPhases(t *testing.T, g *ground) *phases {
 	if *long {
 		length = calmLong
 	}
-	pause(t, length)
+	var err error
+	if g.calmShare, err = g.share(t, length); err != nil {
+		t.Fatal(err)
+	}
 	p.calm = p.clients.take(t)
-	t.Logf("calm: writes %v; reads %v", p.calm["write"], p.calm["read"])
+	t.Logf("calm: writes %v; reads %v; %.2f cores", p.calm["write"], p.calm["read"], g.calmShare)
 	return p
 }
 

@@ -11,6 +11,9 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +41,8 @@ type bomb struct {
 const (
 	throwMax = 1500 * time.Millisecond
 	idleMax  = 15 * time.Second
-	// idleShare is how much of one core a server may use that only has the good clients.
+	// idleShare is how much more of one core than in calm a server may use that only has the good
+	// clients: whatever is left behind and never ends uses a whole one.
 	idleShare = 0.5
 )
 
@@ -354,23 +358,46 @@ func (g *ground) mustBeNear(t *testing.T, b bomb, answers []answer) {
 	}
 }
 
+// share returns how many cores the server uses in a time to come.
+func (g *ground) share(t *testing.T, window time.Duration) (float64, error) {
+	t.Helper()
+	before, err := g.server.Usage()
+	start := time.Now()
+	pause(t, window)
+	after, errAfter := g.server.Usage()
+	return float64(after.CPU-before.CPU) / float64(time.Since(start)), errors.Join(err, errAfter)
+}
+
 // awaitIdle waits until the server does not work at what was left behind.
 func (g *ground) awaitIdle(t *testing.T) {
 	t.Helper()
-	const window = 300 * time.Millisecond
 	for begin := time.Now(); ; {
-		before, err := g.server.Usage()
-		start := time.Now()
-		pause(t, window)
-		after, errAfter := g.server.Usage()
-		share := float64(after.CPU-before.CPU) / float64(time.Since(start))
-		if err != nil || errAfter != nil || share < idleShare { // one that has ended is told of elsewhere
+		share, err := g.share(t, 300*time.Millisecond)
+		if err != nil || share < g.calmShare+idleShare { // one that has ended is told of elsewhere
 			t.Logf("idle after %v", time.Since(begin).Round(time.Millisecond))
 			return
 		}
 		if time.Since(begin) > idleMax {
-			t.Errorf("%v after the last request has gone, the server still uses %.1f cores", idleMax, share)
+			t.Errorf("%v after the last request has gone, the server still uses %.1f cores, in calm %.1f\n%s", idleMax, share, g.calmShare, g.profile(t))
 			return
 		}
 	}
+}
+
+// profile returns what the server computes now, for whoever reads of a failure.
+func (g *ground) profile(t *testing.T) string {
+	t.Helper()
+	a := g.call(t.Context(), goodAddress, userAdmin, http.MethodGet, "/debug/pprof/profile?seconds=3", nil, "")
+	if err := judge(a, http.StatusOK); err != nil {
+		return fmt.Sprintf("no profile: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "cpu")
+	if err := os.WriteFile(path, a.body, 0o600); err != nil {
+		return err.Error()
+	}
+	top, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-cum", "-nodecount", "60", path).CombinedOutput()
+	if err != nil {
+		return fmt.Sprintf("%v\n%s", err, top)
+	}
+	return string(top)
 }

@@ -50,6 +50,8 @@ type ground struct {
 	secret   string // part of every name, value and query of the victim
 	fell     bool   // it had to be started again
 	peak     int64  // RSS in bytes, of servers that have ended
+	// calmShare is how many cores the server uses while only the good clients are there.
+	calmShare float64
 }
 
 // Users of the file, by what they may do. Their tokens are token(name).
