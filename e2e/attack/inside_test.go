@@ -124,7 +124,7 @@ func (g *ground) tryInside(t *testing.T, address, name string, c credentials.Tra
 			continue
 		}
 		method := methodOf(t, e.path)
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), handshake.Header, hello), time.Second)
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), handshake.Header, hello), waitMax)
 		received, err := invoke(ctx, conn, e.path, method, requestOf(method.Input(), g.vault(), 2))
 		cancel()
 		g.spy.see("inside call of "+e.path+" by "+name, "", received)
