@@ -186,29 +186,35 @@ func (a *Agent) Adopt(ctx context.Context, m *shardmap.Map) error {
 	return a.adoptLocked(ctx, m)
 }
 
+// adoptLocked adopts a map that may follow the newest. Until it has, catchUp tries again, but where the
+// store is to bring another map.
 func (a *Agent) adoptLocked(ctx context.Context, m *shardmap.Map) error {
+	a.newest.Store(m)
+	err := a.takeLocked(ctx, m)
+	a.behind = err != nil && !errors.Is(err, shardmap.ErrConflict) && !errors.Is(err, shardmap.ErrRolledBack)
+	return err
+}
+
+// takeLocked confirms a map, keeps it and hands it on.
+func (a *Agent) takeLocked(ctx context.Context, m *shardmap.Map) error {
 	if m.Allocates(a.adopted, a.options.Info().ID) {
 		if err := a.confirm(ctx, m); err != nil {
-			a.behind = errors.Is(err, shardmap.ErrUnavailable) // else the next view brings another map
 			return err
 		}
 	}
 	if err := writeMap(a.options.DataDir, m); err != nil {
 		return err
 	}
-	a.newest.Store(m)
 	a.adopted = m
-	err := a.options.Node.AdoptMap(m)
-	a.behind = err != nil
-	return err
+	return a.options.Node.AdoptMap(m)
 }
 
-// confirm tells the store that the node has seen a map, and returns nil if the store has that
+// confirm tells the store that the node has seen a map, which is the newest, and returns nil if the store has that
 // map still. A store that is set back afterwards has a node then that knows more
 // (View.Overtaken), so nobody allocates again what the map has allocated. One that was set
-// back before has another map. Errors: ErrConflict for another map, and those of the store.
+// back before has another map. Errors: ErrConflict for another map, ErrUnavailable if the store cannot be told or does not
+// answer in time, and those of the store.
 func (a *Agent) confirm(ctx context.Context, m *shardmap.Map) error {
-	a.newest.Store(m)
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := a.tell(bounded); err != nil {
@@ -216,6 +222,8 @@ func (a *Agent) confirm(ctx context.Context, m *shardmap.Map) error {
 	}
 	view, err := a.options.Store.Load(bounded)
 	switch {
+	case bounded.Err() != nil: // which the store returns as it is
+		return fmt.Errorf("%w: the store does not say whether it has epoch %d still: %w", shardmap.ErrUnavailable, m.Epoch, bounded.Err())
 	case err != nil:
 		return err
 	case view.Map == nil || !view.Map.Equal(*m):

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
@@ -214,4 +216,45 @@ func TestUnfit(t *testing.T) {
 	if cause := context.Cause(ctx); !errors.Is(cause, node.ErrShards) {
 		t.Errorf("it ended because of %v", cause)
 	}
+}
+
+// lateStore is a store of which Load does not answer in time.
+type lateStore struct {
+	shardmap.Store
+	late bool
+}
+
+func (s *lateStore) Load(ctx context.Context) (shardmap.View, error) {
+	if s.late {
+		<-ctx.Done()
+		return shardmap.View{}, ctx.Err()
+	}
+	return s.Store.Load(ctx)
+}
+
+// TestMapIsTriedAgain lets the store answer too late, and then the disk be full, when a map is to be adopted: the node
+// has it once both are well, without a newer one, which may not come for months.
+func TestMapIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, n, store := t.Context(), &fakeNode{}, &lateStore{Store: storeWith(t, allocating(2, 2, "a")), late: true}
+		a := started(t, n, store)
+		if err := a.Adopt(ctx, allocating(2, 2, "a")); !errors.Is(err, shardmap.ErrUnavailable) || !waits(err) {
+			t.Errorf("the store answers too late: %v", err)
+		}
+		store.late = false
+		folder := a.options.DataDir
+		a.options.DataDir = filepath.Join(folder, "none")
+		a.catchUp(ctx)
+		if len(n.adopted) != 0 {
+			t.Errorf("a map that is not kept was adopted: %v", n.adopted)
+		}
+		a.options.DataDir = folder
+		a.catchUp(ctx)
+		if len(n.adopted) != 1 || n.adopted[0] != 2 {
+			t.Errorf("adopted %v", n.adopted)
+		}
+		if kept, err := ReadMap(folder); err != nil || kept.Epoch != 2 {
+			t.Errorf("kept %v, %v", kept, err)
+		}
+	})
 }
