@@ -28,12 +28,18 @@ func (s *stream) sendsPickles(fresh []byte) bool {
 	return s.content == graphitePickles
 }
 
-// pickleWorkBytes returns what the next chunk may become while it is parsed, where it may be pickles.
+// pickleWorkBytes returns what the next chunk may become while it is parsed, where it may be pickles. Before it
+// is known who sends, nothing is parsed: who waits for a check of a password holds no more than on other ports.
 func (s *stream) pickleWorkBytes() int {
-	if s.protocol != protocolGraphiteTCP || s.content == graphiteLines {
+	if s.protocol != protocolGraphiteTCP || s.content == graphiteLines || s.principal == nil {
 		return 0
 	}
 	return min(parse.PickleWorkBytesMax, parse.PickleWorkMultiple*(len(s.unfinished)+s.options.TCP.ChunkBytes))
+}
+
+// hasFrames reports whether frames have ended that were not written yet, as they came behind an introduction.
+func (s *stream) hasFrames() bool {
+	return s.content == graphitePickles && parse.HasPickle(s.unfinished)
 }
 
 // processPickles writes the frames that have ended. The buffer has room for all that is unfinished.

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/parse"
 )
 
@@ -167,4 +169,32 @@ func TestGraphiteUnendedPickles(t *testing.T) {
 	if used := r.streams.waiting.used.Load(); used > 100_000 {
 		t.Errorf("%d bytes wait", used)
 	}
+}
+
+// heldAuthority keeps callers waiting, as a check of a password does.
+type heldAuthority struct {
+	access.Authority
+	entered, let chan struct{}
+}
+
+func (a *heldAuthority) Authenticate(ctx context.Context, c access.Credentials) (access.Principal, error) {
+	a.entered <- struct{}{}
+	<-a.let
+	return a.Authority.Authenticate(ctx, c)
+}
+
+// Who has not said yet who it is holds no room for what its pickles would become. What came behind the
+// introduction is written all the same when nothing more comes.
+func TestGraphiteHoldsLittleForStrangers(t *testing.T) {
+	known, _ := users(t)
+	authority := &heldAuthority{known, make(chan struct{}), make(chan struct{})}
+	r := start(t, func(o *Options) { withGraphite(o); o.Authority = authority })
+	c := dial(t, r.Addresses().Graphite)
+	send(t, c, "auth token t-writer\n"+framed(pickled("a", 1))+framed(pickled("b", 2)))
+	<-authority.entered
+	if used, most := r.budgets.Writes.Stats().Used, int64(2*r.options.TCP.ChunkBytes); used > most {
+		t.Errorf("%d bytes are held for a stranger, want %d at most", used, most)
+	}
+	close(authority.let)
+	eventually(t, "both frames are written", func() bool { return len(r.stored()) == 2 })
 }

@@ -71,7 +71,7 @@ func (s *stream) introduce(chunk []byte) {
 	switch {
 	case len(rest) == 0:
 	case s.sendsPickles(rest):
-		s.processPickles(make([]byte, len(rest)), rest)
+		s.unfinished = append(s.unfinished, rest...) // the next turn pays for what they become
 	default:
 		s.process(rest)
 	}

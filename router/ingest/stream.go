@@ -83,7 +83,10 @@ func (s *streams) serve(c *conn, p protocol) {
 func (s *stream) run() (isHTTP bool) {
 	drainBytes := s.options.TCP.DrainBytesMax
 	for {
-		err := s.conn.waitReadable()
+		var err error
+		if !s.hasFrames() {
+			err = s.conn.waitReadable()
+		}
 		draining := s.conn.listener.draining.Load()
 		if err != nil && !(draining && errors.Is(err, errDeadline)) {
 			return false
@@ -136,6 +139,10 @@ func (s *stream) turn() (n int, err error) {
 	n, err = s.conn.readNow(buffer[start : len(buffer)-parserSlack])
 	fresh := buffer[start : start+n]
 	switch {
+	case n == 0 && s.hasFrames():
+		s.processPickles(buffer, nil)
+		s.wait()
+		return n, err
 	case n == 0:
 		return n, err
 	case s.isHTTP(fresh[0]):
