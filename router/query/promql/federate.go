@@ -69,26 +69,52 @@ func (h *handler) newestOf(x *exchange, matchers []*labels.Matcher, fromMs, toMs
 	return found, nil
 }
 
-// exposedBytes is about what a series takes while its family is written, its text aside.
-const exposedBytes = 512
+// About what a series takes while its family is written.
+const (
+	exposedSeriesBytes = 256
+	exposedLabelBytes  = 128 // of each label, its text aside
+	exposedTextTimes   = 2
+)
+
+// exposedBytes returns what a family takes while it is written in a format: twice as much for another one where
+// names are escaped, and for the bytes of all of it in protobuf.
+func exposedBytes(found []*column, format expfmt.Format) (bytes int64) {
+	for _, c := range found {
+		bytes += exposedSeriesBytes + exposedLabelBytes // of the label instance
+		c.labels.Range(func(l labels.Label) {
+			bytes += exposedLabelBytes + exposedTextTimes*int64(len(l.Name)+len(l.Value))
+		})
+	}
+	if format.FormatType() != expfmt.TypeTextPlain || format.ToEscapingScheme() != model.NoEscaping {
+		bytes *= 2
+	}
+	return bytes
+}
+
+// exposedFormats are those that a Prometheus asks for. The others of expfmt make a family one text in memory.
+func exposedFormats() []expfmt.Format {
+	return slices.DeleteFunc(expfmt.DefaultAcceptedFormats(), func(f expfmt.Format) bool {
+		return f.FormatType() != expfmt.TypeTextPlain && f.FormatType() != expfmt.TypeProtoDelim
+	})
+}
 
 // expose writes series, sorted by their names, in the format that the client asks for.
 func (x *exchange) expose(found []*column) error {
-	format := expfmt.NegotiateAccept(x.r.Header, expfmt.DefaultAcceptedFormats()...)
+	format := expfmt.NegotiateAccept(x.r.Header, exposedFormats()...)
 	x.out.w.Header().Set("Content-Type", string(format))
 	encoder := expfmt.NewEncoder(x.out, format)
-	paid := 0
+	paid := int64(0)
 	for len(found) > 0 {
 		name := found[0].labels.Get(model.MetricNameLabel)
 		n := 1
 		for n < len(found) && found[n].labels.Get(model.MetricNameLabel) == name {
 			n++
 		}
-		if n > paid { // the memory of one family serves the next
-			if err := x.entry.Take(int64(n-paid) * exposedBytes); err != nil {
+		if bytes := exposedBytes(found[:n], format); bytes > paid { // the memory of one family serves the next
+			if err := x.entry.Take(bytes - paid); err != nil {
 				return err
 			}
-			paid = n
+			paid = bytes
 		}
 		if err := x.ctx.Err(); err != nil {
 			return err
@@ -105,7 +131,9 @@ func familyOf(name string, found []*column) *dto.MetricFamily {
 	family := &dto.MetricFamily{Name: proto.String(name), Type: dto.MetricType_UNTYPED.Enum(), Metric: make([]*dto.Metric, 0, len(found))}
 	for _, c := range found {
 		last := len(c.times) - 1
-		metric := &dto.Metric{TimestampMs: proto.Int64(c.times[last]), Untyped: &dto.Untyped{Value: proto.Float64(c.values[last])}}
+		metric := &dto.Metric{
+			Label: make([]*dto.LabelPair, 0, c.labels.Len()), TimestampMs: proto.Int64(c.times[last]), Untyped: &dto.Untyped{Value: proto.Float64(c.values[last])},
+		}
 		c.labels.Range(func(l labels.Label) {
 			if l.Name != model.MetricNameLabel && l.Value != "" {
 				metric.Label = append(metric.Label, &dto.LabelPair{Name: proto.String(l.Name), Value: proto.String(l.Value)})

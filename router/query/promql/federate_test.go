@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,11 +15,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"pgregory.net/rapid"
 
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 func federate(h http.Handler, accept string, matches ...string) answered {
@@ -139,3 +142,49 @@ func TestFederateAgainstModel(t *testing.T) {
 		}
 	})
 }
+
+// TestFederatePaysForItsAnswer: what is charged for a family is what it takes in memory at least, however many labels its
+// series have, and whatever format and names are asked for.
+func TestFederatePaysForItsAnswer(t *testing.T) {
+	const count = 500
+	for _, labelCount := range []int{0, 3, 62} {
+		for _, accept := range []string{utf8Text, "text/plain", "text/plain;escaping=values", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+			"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text"} {
+			var found []*column
+			for i := range count {
+				text := []string{model.MetricNameLabel, "a.b", "i", fmt.Sprint(i)}
+				for l := range labelCount {
+					text = append(text, fmt.Sprintf("label.%d", l), fmt.Sprintf("value %d", i))
+				}
+				found = append(found, &column{labels: labels.FromStrings(text...), times: []int64{labMs}, values: []float64{1}})
+			}
+			r := httptest.NewRequest(http.MethodGet, pathFederate, nil)
+			r.Header.Set("Accept", accept)
+			controller := admission.New(admission.Options{})
+			ctx, entry, err := controller.Begin(t.Context(), admission.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := &exchange{ctx: ctx, r: r, entry: entry, out: newEncoder(nowhere{http.Header{}})}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err = x.expose(found)
+			runtime.ReadMemStats(&after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			took, paid := int64(after.TotalAlloc-before.TotalAlloc)/count, controller.Bytes()/count
+			entry.End(nil)
+			if took > paid {
+				t.Errorf("%d labels, %s: a series takes %d bytes and pays %d", labelCount, accept, took, paid)
+			}
+		}
+	}
+}
+
+// nowhere is a client that takes all.
+type nowhere struct{ header http.Header }
+
+func (n nowhere) Header() http.Header         { return n.header }
+func (n nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (n nowhere) WriteHeader(int)             {}
