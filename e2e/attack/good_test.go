@@ -89,13 +89,15 @@ func (c *good) write(ctx context.Context, client *http.Client) error {
 	return nil
 }
 
-// read asks for the newest value, which must not be older than what was acknowledged before.
+// read asks for the newest value, which must not be older than what was acknowledged before. It reads half a minute,
+// longer than servedMax: of an hour it would read the more the longer the test lasts, at 100 values a second, until
+// the good clients alone keep the server from being idle.
 func (c *good) read(ctx context.Context, client *http.Client) error {
 	before := c.acked.Load()
 	if before == 0 {
 		return nil
 	}
-	a := c.g.callBy(ctx, client, userGood, http.MethodGet, "http://"+c.g.at.HTTP+"/api/v1/query?db=good&query=max(max_over_time("+c.series()+"[1h]))", nil, "")
+	a := c.g.callBy(ctx, client, userGood, http.MethodGet, "http://"+c.g.at.HTTP+"/api/v1/query?db=good&query=max(max_over_time("+c.series()+"[30s]))", nil, "")
 	c.g.spy.seeAnswer("a read of a good client", "", a)
 	if err := judge(a, http.StatusOK); err != nil {
 		return err
