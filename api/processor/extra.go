@@ -29,7 +29,7 @@ func ownProcessors() bool { return os.Getenv("GOMAXPROCS") != "" }
 
 // mayRaise reports whether the process may have more Ps than processors. Where a control group has a quota of time below the
 // machine's processors, more threads at once would use it up sooner, and all would stand still until the next period.
-func mayRaise() bool { return !ownProcessors() && runtime.GOMAXPROCS(0) >= runtime.NumCPU() }
+func mayRaise(quota float64) bool { return !ownProcessors() && quota >= float64(runtime.NumCPU()) }
 
 // Prepare prepares the process, before anything asks for the number of Ps: it has processorsMin at least.
 func Prepare() {

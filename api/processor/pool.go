@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,7 @@ type waiter struct {
 func NewOfProcess() *Pool {
 	p := New(max(1, runtime.GOMAXPROCS(0)-1))
 	p.reserve = true
-	if mayRaise() {
+	if mayRaise(quota(os.DirFS("/"))) {
 		p.extra.raise, p.extra.lower = raiseProcessors, lowerProcessors
 	}
 	return p
