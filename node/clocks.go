@@ -34,7 +34,8 @@ type clocks struct {
 		heard  map[string]heardClock
 		others int // nodes that the map names besides this one; othersUnknown: there is no map yet
 		held   error
-		doubt  time.Time // since when this node's clock, which is alone, is doubted; zero: it is not
+		doubts bool          // this node's clock, which is alone
+		doubt  time.Duration // since when, by steady
 		// How far the clock was set ahead since start, when it was trusted last and when the doubt began.
 		trustedSet, doubtedSet time.Duration
 	}
@@ -126,13 +127,13 @@ func (c *clocks) judgeAloneLocked(now time.Time, keep time.Duration, all bool) e
 	jumped := set-c.mu.trustedSet > clockDifferenceMax
 	switch {
 	case !all && !jumped:
-		c.mu.doubt, c.mu.trustedSet = time.Time{}, set
+		c.mu.doubts, c.mu.trustedSet = false, set
 		return nil
-	case c.mu.doubt.IsZero() || set-c.mu.doubtedSet > clockDifferenceMax:
-		c.mu.doubt, c.mu.doubtedSet = time.Now(), set
+	case !c.mu.doubts || set-c.mu.doubtedSet > clockDifferenceMax:
+		c.mu.doubts, c.mu.doubt, c.mu.doubtedSet = true, c.steady(now), set
 	}
 	switch {
-	case time.Since(c.mu.doubt) >= min(keep, clockDoubtMax):
+	case c.steady(now)-c.mu.doubt >= min(keep, clockDoubtMax):
 		c.mu.trustedSet = set
 		return nil
 	case jumped:

@@ -18,8 +18,8 @@ const (
 // two such loops: merging segments may take minutes, and neither the log nor the
 // page log may wait for it.
 func (n *Node) maintain(ctx context.Context, tasks []task) {
-	ticker := time.NewTicker(maintainInterval)
-	defer ticker.Stop()
+	ticks, stop := n.options.Ticker(maintainInterval)
+	defer stop()
 	for {
 		n.noteBroken()
 		for i := range tasks {
@@ -31,7 +31,7 @@ func (n *Node) maintain(ctx context.Context, tasks []task) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticks:
 		}
 	}
 }
@@ -227,13 +227,13 @@ func (n *Node) heal(context.Context) error {
 
 // syncLog makes the log durable once in a while.
 func (n *Node) syncLog(ctx context.Context) {
-	ticker := time.NewTicker(n.options.SyncInterval)
-	defer ticker.Stop()
+	ticks, stop := n.options.Ticker(n.options.SyncInterval)
+	defer stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticks:
 		}
 		if _, err := n.log.Sync(); err != nil {
 			n.loop.logFailed(err) //nolint:errcheck // it keeps and tells the error

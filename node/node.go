@@ -65,7 +65,10 @@ type Options struct {
 	// LogBytesMax bounds the log that is kept for members that lag; 0: the default.
 	LogBytesMax int64
 
-	Clock      func() time.Time
+	Clock func() time.Time
+	// Ticker returns what wakes maintenance and the syncs of SyncInterval, and what ends it. Nil:
+	// time.NewTicker. Like that it need not wait for who is busy: what is due is found by Clock.
+	Ticker     func(every time.Duration) (ticks <-chan time.Time, stop func())
 	Logger     *slog.Logger
 	Failpoints *failpoint.Set
 
@@ -172,10 +175,18 @@ func withDefaults(o Options) Options {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	if o.Ticker == nil {
+		o.Ticker = newTicker
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+func newTicker(every time.Duration) (ticks <-chan time.Time, stop func()) {
+	t := time.NewTicker(every)
+	return t.C, t.Stop
 }
 
 func (n *Node) open() (err error) {
