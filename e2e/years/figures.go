@@ -1,0 +1,226 @@
+package years
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+)
+
+// Figure is one value of each day.
+type Figure struct {
+	Name, Unit string
+	// Follows says that the figure is claimed to follow what is live and retained. What does not, and what
+	// depends on the speed of the machine, is written down only; Why tells.
+	Follows bool
+	Why     string
+	Values  []float64
+}
+
+// Figures are all of them.
+type Figures []Figure
+
+const (
+	whySpeed = "depends on the machine"
+	// Of the series table. It does not forget series yet: ARCHITECTURE.md, "Known limits". When it does,
+	// these are claimed by an empty reason.
+	whyForgets = "the series table does not forget"
+	whyEver    = "counts what ever was"
+)
+
+func newFigures() Figures {
+	claim := func(name, unit, why string) Figure { return Figure{Name: name, Unit: unit, Follows: why == "", Why: why} }
+	return Figures{
+		claim("series live", "", ""),
+		claim("samples live", "", ""),
+		claim("series ever", "", whyEver),
+		claim("index memory", "bytes", whyForgets),
+		claim("index mapped", "bytes", whyForgets),
+		claim("series table", "bytes", whyForgets),
+		claim("files", "", ""),
+		claim("disk, without the series table", "bytes", ""),
+		claim("segments", "", ""),
+		claim("segments, size", "bytes", ""),
+		claim("log", "bytes", ""),
+		claim("manifest", "bytes", ""),
+		claim("tombstones", "", ""),
+		claim("heap", "bytes", "has the oracle and the disk in memory, too"),
+		claim("start", "ms", whySpeed),
+		claim("start, replayed", "bytes", "depends on the hour of the last restart"),
+		claim("newest pods", "samples read", ""),
+		claim("newest pods", "ms", whySpeed),
+		claim("devices by hour", "samples read", ""),
+		claim("devices by hour", "ms", whySpeed),
+		claim("history by day", "samples read", ""),
+		claim("history by day", "ms", whySpeed),
+	}
+}
+
+// measure writes down a day.
+func (y *Life) measure() error {
+	u, err := usage(y.Disk.FS(), y.Disk.Dir())
+	if err != nil {
+		return fmt.Errorf("walk the data folder: %w", err)
+	}
+	m, err := y.metrics()
+	if err != nil {
+		return err
+	}
+	if m["tickmesh_retention_held"] != 0 || m["tickmesh_damages_total"] != 0 || m["tickmesh_entries_invalid_total"] != 0 {
+		return fmt.Errorf("%w: retention held %v, damages %v, invalid entries %v", ErrWrong,
+			m["tickmesh_retention_held"], m["tickmesh_damages_total"], m["tickmesh_entries_invalid_total"])
+	}
+	var heap runtime.MemStats
+	runtime.ReadMemStats(&heap)
+	values := []float64{
+		float64(len(y.Oracle.Lines)), float64(y.Oracle.Samples()), m["tickmesh_series"],
+		m["tickmesh_index_table_bytes"] + m["tickmesh_index_postings_bytes"], m["tickmesh_index_persisted_bytes"], float64(u.TableBytes),
+		float64(u.Files), float64(u.Bytes - u.TableBytes), m["tickmesh_segments"], float64(u.SegmentBytes), float64(u.LogBytes),
+		float64(u.ManifestBytes), m["tickmesh_tombstones"], float64(heap.HeapInuse),
+		ms(y.start.took), float64(y.start.bytes),
+	}
+	for _, q := range y.questions() {
+		work, took, err := y.ask(q)
+		if err != nil {
+			return err
+		}
+		values = append(values, work, took)
+	}
+	for i := range y.Figures {
+		y.Figures[i].Values = append(y.Figures[i].Values, values[i])
+	}
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// questions are the same each day. None may look at more series than live, and a few more.
+func (y *Life) questions() []*scan.Request {
+	now := y.Clock.NowMs()
+	hours := scan.Windows{WidthMs: hourMs, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMax}
+	days := hours
+	days.WidthMs = dayMs
+	return []*scan.Request{
+		{Selector: of(metricPod), FromMs: now - hourMs, ToMs: now, Limits: scan.Limits{SeriesMax: int64(4 * y.Config.Pods)}},
+		{Selector: of(metricDevice), FromMs: floorDay(now) - 2*dayMs, ToMs: floorDay(now) - 1, Windows: &hours, Limits: scan.Limits{SeriesMax: int64(y.Config.Devices)}},
+		{Selector: of(metricHistory), FromMs: floorDay(now) - int64(y.Config.HistoryDays-2)*dayMs, ToMs: floorDay(now) - 1, Windows: &days, Limits: scan.Limits{SeriesMax: int64(y.Config.History)}},
+	}
+}
+
+// ask asks a question once, and returns the samples and rollups that were read for it, and the time.
+func (y *Life) ask(q *scan.Request) (work, took float64, err error) {
+	before, err := y.metrics()
+	if err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	if err := y.node.Scan(y.context(), q, func(int, *scan.Chunk) error { return nil }); err != nil {
+		return 0, 0, fmt.Errorf("a question about %s: %w", q.Metric, err)
+	}
+	took = ms(time.Since(begin))
+	after, err := y.metrics()
+	for _, name := range []string{"tickmesh_scanned_samples_total", "tickmesh_scanned_rollups_total"} {
+		work += after[name] - before[name]
+	}
+	return work, took, err
+}
+
+func (y *Life) context() context.Context { return context.Background() }
+
+// metrics returns the node's own figures by name.
+func (y *Life) metrics() (map[string]float64, error) {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(y.node); err != nil {
+		return nil, fmt.Errorf("register the node's metrics: %w", err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		return nil, fmt.Errorf("gather the node's metrics: %w", err)
+	}
+	m := map[string]float64{}
+	for _, f := range families {
+		for _, one := range f.Metric {
+			m[f.GetName()] = one.GetGauge().GetValue() + one.GetCounter().GetValue()
+		}
+	}
+	return m, nil
+}
+
+// weekOf returns the mean of the seven days from one on.
+func (f *Figure) weekOf(day int) float64 {
+	sum := 0.0
+	for _, v := range f.Values[day : day+weekDays] {
+		sum += v
+	}
+	return sum / weekDays
+}
+
+// Weeks returns the means of the second week and of the last one.
+func (f *Figure) Weeks() (second, last float64) {
+	return f.weekOf(weekDays), f.weekOf(len(f.Values) - weekDays)
+}
+
+// driftMax is by how much the last week's mean may differ from that of the second.
+const driftMax = 0.2
+
+// Drift returns an error for each claimed figure whose last week is not like its second.
+func (fs Figures) Drift() error {
+	var problems []error
+	for i := range fs {
+		f := &fs[i]
+		second, last := f.Weeks()
+		if f.Follows && math.Abs(last-second) > driftMax*second {
+			problems = append(problems, fmt.Errorf("%s: %s in the last week, %s in the second", f.title(), number(last), number(second)))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (f *Figure) title() string {
+	if f.Unit == "" {
+		return f.Name
+	}
+	return f.Name + " (" + f.Unit + ")"
+}
+
+// WriteTable writes the weeks' means as a table in Markdown.
+func (fs Figures) WriteTable(w io.Writer) {
+	fmt.Fprintln(w, "| figure | second week | last week | change | follows what is live |")
+	fmt.Fprintln(w, "|---|---:|---:|---:|---|")
+	for i := range fs {
+		f := &fs[i]
+		second, last := f.Weeks()
+		change, follows := "–", "claimed"
+		if second > 0 {
+			change = fmt.Sprintf("%+.0f %%", 100*(last/second-1))
+		}
+		if !f.Follows {
+			follows = "no: " + f.Why
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", f.title(), number(second), number(last), change, follows)
+	}
+}
+
+// number writes a figure for people.
+func number(v float64) string {
+	if v < 100 && v != math.Trunc(v) {
+		return fmt.Sprintf("%.1f", v)
+	}
+	digits := fmt.Sprintf("%.0f", v)
+	var out strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			out.WriteByte(',')
+		}
+		out.WriteRune(d)
+	}
+	return out.String()
+}

@@ -1,0 +1,268 @@
+package years
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/node"
+)
+
+// Life is a node's, from its first day on.
+type Life struct {
+	Config  Config
+	Options node.Options // of each of its processes; disk, clock and rules are the life's own
+	Disk    Disk
+	Logger  *slog.Logger
+
+	Clock   *Clock
+	Oracle  *Oracle
+	Figures Figures
+
+	rng     *rand.Rand
+	load    *Load
+	node    *node.Node
+	rules   func(nowMs int64) *tenancy.Rules
+	batches uint64
+	retry   []*Batch // refused, and to be sent again
+	full    bool
+	reader  *slowReader
+	start   start
+	counts  Counts
+	day     int
+}
+
+// Counts are what has happened.
+type Counts struct {
+	Batches, Refused, Kills, PowerCuts, CleanStops, Deletes, DeletesRefused, FullHours, SlowReads, Doubts int
+}
+
+// start is what the last start took.
+type start struct {
+	took    time.Duration
+	entries int64
+	bytes   int64
+}
+
+// retryMax bounds what is sent again: older batches stay in doubt.
+const retryMax = 2000
+
+// Play plays all days. Each is told of when it is over; nil: it is not.
+func (y *Life) Play(told func(day int)) (err error) {
+	y.rng = rand.New(rand.NewPCG(y.Config.Seed, 1))
+	y.Clock, y.Oracle, y.Figures = NewClock(beginMs), NewOracle(), newFigures()
+	y.load = newLoad(&y.Config, y.rng)
+	if y.rules, err = y.Config.rules(); err != nil {
+		return err
+	}
+	if err := y.open(); err != nil {
+		return err
+	}
+	for y.day = range y.Config.Days {
+		if err := y.playDay(); err != nil {
+			return errors.Join(fmt.Errorf("day %d, %s: %w", y.day, stamp(y.Clock.NowMs()), err), y.letGo(), y.node.Close())
+		}
+		if told != nil {
+			told(y.day)
+		}
+	}
+	return errors.Join(y.letGo(), y.node.Close())
+}
+
+// open starts a process.
+func (y *Life) open() error {
+	o := y.Options
+	o.FS, o.DataDir = y.Disk.FS(), y.Disk.Dir()
+	o.Clock, o.Ticker, o.Logger = y.Clock.Now, y.Clock.Ticker, y.Logger
+	o.Retention = retentionDays * 24 * time.Hour
+	o.Rules = func() *tenancy.Rules { return y.rules(y.Clock.NowMs()) }
+	begin := time.Now()
+	n, err := node.Open(o)
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	r := n.Recovery()
+	y.node, y.start = n, start{time.Since(begin), r.Entries, r.Bytes}
+	return nil
+}
+
+// playDay plays one day, and compares all answers at its end.
+func (y *Life) playDay() error {
+	steps := int(dayMs / y.Config.Step.Milliseconds())
+	plan := y.planDay(steps)
+	for step := range steps {
+		for _, event := range plan[step] {
+			if err := event(); err != nil {
+				return err
+			}
+		}
+		if err := y.playStep(); err != nil {
+			return err
+		}
+	}
+	if err := y.recover(); err != nil {
+		return err
+	}
+	return y.endDay()
+}
+
+// playStep writes what comes in a step while maintenance goes on.
+func (y *Life) playStep() error {
+	now := y.Clock.NowMs()
+	var ticking sync.WaitGroup
+	ticking.Go(y.Clock.Tick)
+	err := errors.Join(y.sendAgain(), y.write(false, y.load.Pods(now), y.load.Devices(now), y.load.Scratch(now)))
+	ticking.Wait()
+	y.Clock.Advance(y.Config.Step)
+	y.noteRetention(false)
+	return err
+}
+
+// noteRetention tells the oracle how far back metrics are kept.
+func (y *Life) noteRetention(done bool) {
+	now := y.Clock.NowMs()
+	for _, metric := range []string{metricPod, metricDevice, metricHistory, metricScratch} {
+		y.Oracle.Keeps(metric, y.Config.keepMs(metric, now), now, done)
+	}
+}
+
+// write writes batches at once. In doubt says that nobody hears the answers.
+func (y *Life) write(inDoubt bool, all ...[]Sample) error {
+	batches, errs := make([]*Batch, len(all)), make([]error, len(all))
+	var writers sync.WaitGroup
+	for i, samples := range all {
+		if len(samples) == 0 {
+			continue
+		}
+		y.batches++
+		b := &Batch{Samples: samples}
+		batches[i] = b
+		b.encode(y.node, series.BatchID{Session: 1 + y.Config.Seed, Counter: y.batches})
+		writers.Go(func() { errs[i] = b.send(y.node) })
+	}
+	writers.Wait()
+	for i, b := range batches {
+		if b == nil {
+			continue
+		}
+		y.counts.Batches++
+		if inDoubt {
+			errs[i] = series.ErrReadOnly
+		}
+		if err := y.answered(b, errs[i], inDoubt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answered notes what became of a batch. It may be refused while the disk is full, and nobody knows
+// of one that a process ended with.
+func (y *Life) answered(b *Batch, err error, killed bool) error {
+	switch {
+	case err == nil:
+		y.Oracle.Wrote(b.Samples, b.sent)
+		return nil
+	case !errors.Is(err, series.ErrReadOnly) || !y.full && !killed:
+		return fmt.Errorf("a write was refused: %w", err)
+	}
+	y.counts.Refused++
+	if !b.sent {
+		y.Oracle.MayHaveWritten(b.Samples)
+	}
+	b.sent = true
+	if len(y.retry) < retryMax {
+		y.retry = append(y.retry, b)
+	}
+	return nil
+}
+
+// sendAgain sends what was refused, in its order, until the first that is refused again.
+func (y *Life) sendAgain() error {
+	waiting := y.retry
+	y.retry = nil
+	for i, b := range waiting {
+		if err := y.answered(b, b.send(y.node), false); err != nil {
+			return err
+		}
+		if len(y.retry) > 0 {
+			y.retry = append(y.retry, waiting[i+1:]...)
+			return nil
+		}
+	}
+	return nil
+}
+
+// recover goes on until the node is well and all has been sent again.
+func (y *Life) recover() error {
+	if y.full {
+		return nil
+	}
+	for deadline := time.Now().Add(bound); y.node.Health() != nil || len(y.retry) > 0; {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the node does not recover: %w", y.node.Health())
+		}
+		y.full = true // a refusal may be the last one's
+		err := y.sendAgain()
+		y.full = false
+		if err != nil {
+			return err
+		}
+		y.Clock.Advance(time.Second)
+		y.Clock.Tick()
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// restart ends the process in one of three ways, the first two in the middle of writes, and starts another one.
+func (y *Life) restart(end func()) error {
+	if err := y.letGo(); err != nil {
+		return err
+	}
+	if end == nil {
+		y.counts.CleanStops++
+		if err := y.node.Close(); err != nil {
+			return fmt.Errorf("stop: %w", err)
+		}
+		return y.open()
+	}
+	now := y.Clock.NowMs()
+	lost := y.load.Devices(now)
+	ended := make(chan struct{})
+	go func() {
+		end()
+		close(ended)
+	}()
+	err := y.write(true, lost)
+	<-ended
+	_ = y.node.Close() // of a machine that has ended
+	return errors.Join(err, y.open())
+}
+
+func (y *Life) kill() error {
+	y.counts.Kills++
+	return y.restart(y.Disk.Kill)
+}
+
+func (y *Life) powerCut() error {
+	y.counts.PowerCuts++
+	return y.restart(func() { y.Disk.PowerCut(y.rng) })
+}
+
+func (y *Life) cleanStop() error { return y.restart(nil) }
+
+// letGo ends a slow read, if there is one.
+func (y *Life) letGo() error {
+	r := y.reader
+	if r == nil {
+		return nil
+	}
+	y.reader = nil
+	return r.end(y.Oracle)
+}
