@@ -88,6 +88,7 @@ func (n *Node) flushDue(now, last time.Time) bool {
 }
 
 func (n *Node) flush() error {
+	n.tellRetention()
 	count, _ := n.engine.Generations()
 	if err := n.engine.Flush(); err != nil {
 		return err
@@ -192,9 +193,14 @@ func (n *Node) Settle(ctx context.Context) error {
 	return n.compact(ctx)
 }
 
-func (n *Node) compact(ctx context.Context) error {
+// tellRetention tells the engine how long samples are kept, which its partitions follow.
+func (n *Node) tellRetention() {
 	now := n.options.Clock()
 	n.engine.KeepFor(planRetention(n.rules().RetentionRules(), n.options.Retention, now).keepMs(now))
+}
+
+func (n *Node) compact(ctx context.Context) error {
+	n.tellRetention()
 	for !n.stopping() {
 		did, err := n.engine.Compact(ctx, n.options.Clock().UnixMilli())
 		if err != nil || !did {

@@ -20,6 +20,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/transfer"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -232,6 +233,7 @@ func (e *Engine) wire() {
 	g.sorting = flush.Options{
 		FS: e.fs, Files: e.files, Shards: len(e.shards),
 		GenerationBytesMax: e.options.GenerationBytesMax, MaintenanceBytes: e.options.MaintenanceBytes,
+		SpanMax:      func() segment.Span { return e.Compactor.SpanMax() },
 		Cut:          func(shard uint16) int64 { return e.shards[shard].cutMs.Load() },
 		Stored:       func(shard uint16, id uint32, timesMs []int64) { e.index.MarkStoredAt(shard, series.ID(id), timesMs) },
 		Corrupt:      e.reportCorruption,
@@ -255,7 +257,7 @@ func (e *Engine) wire() {
 	e.Mover = transfer.New(transfer.Options{
 		FS: e.fs, Gate: e.readers, Source: e.Source, Files: e.files, Pages: e.pages, Index: e.index, Shards: movable,
 		Sharding: e.Sharding, BatchIDs: &e.batches,
-		MaintenanceBytes: e.options.MaintenanceBytes, SyncLog: e.options.SyncLog, Flush: e.Flush, PauseMerges: e.Pause,
+		MaintenanceBytes: e.options.MaintenanceBytes, SpanMax: e.Compactor.SpanMax, SyncLog: e.options.SyncLog, Flush: e.Flush, PauseMerges: e.Pause,
 		Hit: func(failpoint string) error { return e.hit(failpoint) }, Logger: e.log,
 	})
 }

@@ -168,7 +168,7 @@ func (l *jobLimits) allow(m *segment.Meta) bool {
 // proposeJob returns the next job within limits: merges come first, as they carry out deletes and
 // cuts, too.
 func (c *Compactor) proposeJob(m *manifest.Manifest, nowMs int64, limits jobLimits) (segment.Job, bool) {
-	settings := segment.Settings{SpanMax: segment.SpanMaxOf(c.keepMs.Load()), JobBytesMax: max(limits.bytesMax, 1), Avoid: limits.avoid}
+	settings := segment.Settings{SpanMax: c.SpanMax(), JobBytesMax: max(limits.bytesMax, 1), Avoid: limits.avoid}
 	if job, ok := segment.PlanCompaction(m.Segments, nowMs, settings); ok {
 		return job, true
 	}
@@ -180,10 +180,13 @@ func (c *Compactor) proposeJob(m *manifest.Manifest, nowMs int64, limits jobLimi
 	return segment.Job{}, false
 }
 
-// KeepFor sets how long samples are kept, in milliseconds; 0 is for ever. Compactions make no
+// KeepFor sets how long samples are kept, in milliseconds; 0 is for ever. Flushes and compactions make no
 // partition wider than a tenth of it, so that a partition's samples do not stay on disk much
 // longer than retention wants.
 func (c *Compactor) KeepFor(keepMs int64) { c.keepMs.Store(keepMs) }
+
+// SpanMax returns the widest partition that this allows.
+func (c *Compactor) SpanMax() segment.Span { return segment.SpanMaxOf(c.keepMs.Load()) }
 
 // Reserve is the room that compactions and files of the index leave free on the disk, in generations of the page
 // log: for the one that is being written, and for the segments of one that is flushed.

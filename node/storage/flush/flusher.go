@@ -45,6 +45,7 @@ type Options struct {
 	Shards int
 	// GenerationBytesMax and MaintenanceBytes bound the memory for sorting.
 	GenerationBytesMax, MaintenanceBytes int64
+	SpanMax                              func() segment.Span                            // the widest partition that retention wants
 	Cut                                  func(shard uint16) int64                       // before which samples are dropped
 	Stored                               func(shard uint16, id uint32, timesMs []int64) // hears of samples that have been written
 	Corrupt                              func(error)                                    // hears of pages that cannot be read
@@ -78,7 +79,7 @@ func newFlusher(o Options, pin *pagelog.Pin, generation uint32) *flusher {
 	// A tombstone that stands in this generation, which has ended, has been published by now.
 	v := o.Files.Settled()
 	return &flusher{
-		o: o, stones: v.Tombstones, marks: v.LowWater, out: NewWriters(o.Files.Remove, options),
+		o: o, stones: v.Tombstones, marks: v.LowWater, out: NewWriters(o.Files.Remove, o.SpanMax(), options),
 		sorter: pageSorter{
 			pin: pin, generation: generation, shards: o.Shards, check: o.Check,
 			bytesMax: min(max(o.GenerationBytesMax/sortShare, sortBytesMin), sortBytesMax, o.MaintenanceBytes/sortPart),

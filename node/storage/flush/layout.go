@@ -15,6 +15,10 @@ const (
 	// narrowPartitions is how many partitions a flush may make beyond one for each month, so that
 	// old samples of many months do not widen the partitions of recent ones.
 	narrowPartitions = 24
+	// keptPartitions is how many partitions a flush may make rather than wider ones than retention wants:
+	// as many days as are kept where days are the widest, and some narrower ones. Such a wide one would be freed
+	// late, and compaction could neither join it with the narrower ones of other flushes nor join those across it.
+	keptPartitions = 10*31 + narrowPartitions
 	// monthsCounted bounds the memory of a layout. If samples are of more months, which
 	// happens only if their times are wrong, all partitions are months.
 	monthsCounted = 1 << 12
@@ -55,8 +59,13 @@ func (m *monthCount) partitions() (n int) {
 // ones for the days and months with the fewest samples if there would be too many. Count is called
 // for all samples, then plan, then partitionAt.
 type layout struct {
-	months map[segment.Partition]*monthCount
-	wide   bool // all partitions are months, and months is nil
+	spanMax segment.Span // the widest that retention wants
+	months  map[segment.Partition]*monthCount
+	wide    bool // all partitions are months, and months is nil
+}
+
+func newLayout(spanMax segment.Span) *layout {
+	return &layout{spanMax: spanMax, months: map[segment.Partition]*monthCount{}}
 }
 
 // partitionAt returns the partition that a time's samples are written into.
@@ -106,7 +115,8 @@ func (l *layout) count(timesMs []int64) {
 }
 
 // plan widens partitions until there are few enough: first in the months with the fewest samples,
-// and there on the days with the fewest.
+// and there on the days with the fewest. What is wider than retention wants is made only if there
+// are far too many otherwise.
 func (l *layout) plan() {
 	months := make([]segment.Partition, 0, len(l.months))
 	total := 0
@@ -118,16 +128,32 @@ func (l *layout) plan() {
 		return cmp.Or(cmp.Compare(l.months[a].samples, l.months[b].samples), cmp.Compare(a.StartMs, b.StartMs))
 	})
 	most := max(PartitionsAtOnce, len(months)+narrowPartitions)
-	for _, month := range months {
-		if total <= most {
-			return
-		}
-		total -= l.months[month].widen(total - most)
+	if l.spanMax == segment.SpanMonth {
+		l.widen(months, total-most, (*monthCount).widen)
+		return
 	}
+	kept := max(most, keptPartitions)
+	if l.spanMax == segment.SpanTwoHours {
+		most = kept
+	}
+	total -= l.widen(months, total-most, (*monthCount).widenDays)
+	l.widen(months, total-kept, (*monthCount).widen)
 }
 
-// widen lets the month have fewer partitions, by at least fewer if it can, and returns by how many.
-func (m *monthCount) widen(fewer int) (saved int) {
+// widen lets months have fewer partitions, by at least fewer if they can, and returns by how many.
+func (l *layout) widen(months []segment.Partition, fewer int, by func(m *monthCount, fewer int) int) (saved int) {
+	for _, month := range months {
+		if saved >= fewer {
+			break
+		}
+		saved += by(l.months[month], fewer-saved)
+	}
+	return saved
+}
+
+// widenDays lets days of the month have one partition, the emptiest first, to save fewer partitions
+// if that is enough, and returns how many it saves.
+func (m *monthCount) widenDays(fewer int) (saved int) {
 	before := m.partitions()
 	var days []*dayCount
 	for i := range m.days {
@@ -142,6 +168,12 @@ func (m *monthCount) widen(fewer int) (saved int) {
 		}
 		day.wide = true
 	}
-	m.wide = before-m.partitions() < fewer
+	return before - m.partitions()
+}
+
+// widen is widenDays, and then makes the month one partition if that was not enough.
+func (m *monthCount) widen(fewer int) (saved int) {
+	before := m.partitions()
+	m.wide = m.widenDays(fewer) < fewer
 	return before - m.partitions()
 }

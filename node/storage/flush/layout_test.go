@@ -12,7 +12,7 @@ import (
 // overlap and are few; no month that has fewer samples has narrower partitions for nothing.
 func TestLayoutsAreDisjoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := layout{months: map[segment.Partition]*monthCount{}}
+		l := newLayout(rapid.SampledFrom([]segment.Span{segment.SpanTwoHours, segment.SpanDay, segment.SpanMonth}).Draw(t, "widest"))
 		var times []int64
 		baseMs := rapid.Int64Range(-1000, 1000).Draw(t, "month") * 30 * segment.DayMs
 		for range rapid.IntRange(1, 40).Draw(t, "series") {
@@ -43,7 +43,11 @@ func TestLayoutsAreDisjoint(t *testing.T) {
 				t.Fatalf("%v overlaps %v", list[i], list[i-1])
 			}
 		}
-		if most := max(PartitionsAtOnce, len(months)+narrowPartitions); len(list) > most {
+		most := max(PartitionsAtOnce, len(months)+narrowPartitions)
+		if l.spanMax != segment.SpanMonth {
+			most = max(most, keptPartitions)
+		}
+		if len(list) > most {
 			t.Fatalf("%d partitions of %d months, %d are allowed", len(list), len(months), most)
 		}
 	})
@@ -51,12 +55,41 @@ func TestLayoutsAreDisjoint(t *testing.T) {
 
 // TestLayoutOfTooManyMonths: times without end make months, and take bounded memory.
 func TestLayoutOfTooManyMonths(t *testing.T) {
-	l := layout{months: map[segment.Partition]*monthCount{}}
+	l := newLayout(segment.SpanMonth)
 	for month := range int64(monthsCounted + 10) {
 		l.count([]int64{month * 31 * segment.DayMs})
 	}
 	l.plan()
 	if l.months != nil || l.partitionAt(5) != segment.PartitionOf(5, segment.SpanMonth) {
 		t.Errorf("%d months are known", len(l.months))
+	}
+}
+
+// TestLayoutsFollowRetention: what is kept for as long as days are the widest is written into no wider partition, and
+// what is kept for days into partitions of two hours. Of much that is older, wide ones are made all the same.
+func TestLayoutsFollowRetention(t *testing.T) {
+	widest := func(spanMax segment.Span, days int64) (width int64) {
+		l := newLayout(spanMax)
+		for hour := range days * 24 {
+			l.count([]int64{hour * segment.HourMs})
+		}
+		l.plan()
+		for hour := range days * 24 {
+			p := l.partitionAt(hour * segment.HourMs)
+			width = max(width, p.EndMs-p.StartMs)
+		}
+		return width
+	}
+	for _, c := range []struct {
+		spanMax segment.Span
+		days    int64
+		want    int64
+	}{
+		{segment.SpanTwoHours, 10, 2 * segment.HourMs}, {segment.SpanDay, 10, segment.DayMs}, {segment.SpanDay, 309, segment.DayMs},
+		{segment.SpanTwoHours, 30, segment.DayMs}, {segment.SpanDay, 400, 30 * segment.DayMs}, {segment.SpanMonth, 100, 31 * segment.DayMs},
+	} {
+		if got := widest(c.spanMax, c.days); got != c.want {
+			t.Errorf("%d days with a widest span of %v are in partitions of up to %d h, want %d", c.days, c.spanMax, got/segment.HourMs, c.want/segment.HourMs)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 // once are counted, so that a layout can be chosen, and taken in further passes.
 type Writers struct {
 	remove   func([]segment.Meta) error // files that nobody has opened
+	spanMax  segment.Span               // the widest partition that retention wants
 	options  func(segment.Partition) segment.Options
 	layout   *layout // nil: partitions of two hours, if they are few
 	counting bool    // samples are counted for the layout, and not written
@@ -22,9 +23,11 @@ type Writers struct {
 	finished []segment.Meta
 }
 
-func NewWriters(remove func([]segment.Meta) error, options func(segment.Partition) segment.Options) Writers {
+// NewWriters returns writers of segments with these options. Partitions are no wider than spanMax, unless there would be
+// far too many.
+func NewWriters(remove func([]segment.Meta) error, spanMax segment.Span, options func(segment.Partition) segment.Options) Writers {
 	return Writers{
-		remove: remove, options: options,
+		remove: remove, spanMax: spanMax, options: options,
 		writers: map[segment.Partition]*segment.Writer{}, done: map[segment.Partition]bool{},
 	}
 }
@@ -59,7 +62,7 @@ func (w *Writers) chooseLayout(pass func() error) error {
 		return err
 	}
 	w.samples = 0
-	w.layout = &layout{months: map[segment.Partition]*monthCount{}}
+	w.layout = newLayout(w.spanMax)
 	w.counting = true
 	if err := pass(); err != nil {
 		return err

@@ -107,6 +107,7 @@ type Options struct {
 	BatchIDs BatchIDs
 
 	MaintenanceBytes int64                        // memory of exports
+	SpanMax          func() segment.Span          // the widest partition that retention wants
 	SyncLog          func() error                 // makes durable what has been applied
 	Flush            func() error                 // turns the page log into segments
 	PauseMerges      func() (resume func())       // no merge is under way until resume is called

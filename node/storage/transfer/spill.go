@@ -50,7 +50,7 @@ func newSpill(m *Mover, shard uint16, number uint64) *spill {
 	}
 	return &spill{
 		reader: o.Source.NewReader(o.MaintenanceBytes / spillPart), files: o.Files, cutMs: max(o.Shards[shard].Cut(), scan.TimeMsMin), shard: shard,
-		out: flush.NewWriters(o.Files.Remove, options), series: series.ID(o.Index.ShardSeries(shard)),
+		out: flush.NewWriters(o.Files.Remove, o.SpanMax(), options), series: series.ID(o.Index.ShardSeries(shard)),
 	}
 }
 
