@@ -148,6 +148,7 @@ func Open(o Options) (*Node, error) {
 // begin starts all that goes on by itself until the node closes.
 func (n *Node) begin() {
 	n.running, n.stop = context.WithCancel(context.Background())
+	n.tellRetention() // before anything is flushed
 	run := func(work func(context.Context)) { n.stopped.Go(func() { work(n.running) }) }
 	run(func(ctx context.Context) { n.maintain(ctx, n.pageTasks()) })
 	run(func(ctx context.Context) { n.maintain(ctx, n.segmentTasks()) })

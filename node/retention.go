@@ -91,6 +91,7 @@ func (n *Node) rules() *tenancy.Rules {
 func (n *Node) retain(ctx context.Context) error {
 	now := n.options.Clock()
 	plan := planRetention(n.rules().RetentionRules(), n.options.Retention, now)
+	n.engine.KeepFor(plan.keepMs(now))
 	keep, all := time.Duration(0), false
 	if firstMs := plan.firstMs(); firstMs != retention.NoCut {
 		keep, all = now.Sub(time.UnixMilli(firstMs)), n.engine.AllBefore(firstMs, now.UnixMilli())

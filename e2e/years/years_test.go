@@ -15,6 +15,7 @@ var (
 	seed = flag.Uint64("seed", 0, "of all that happens; 0: a new one")
 	long = flag.Bool("long", false, "play 90 days with 1,000 pods on a real folder")
 	year = flag.Bool("year", false, "play a year with 10,000 pods on a real folder")
+	days = flag.Int("days", 0, "how long; 0: as the form has it")
 	verb = flag.Bool("log", false, "print what the node logs")
 )
 
@@ -34,6 +35,9 @@ func newLife(t *testing.T) *Life {
 	y := &Life{
 		Config:  Config{Seed: *seed, Days: 30, Step: 10 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10},
 		Options: options(), Disk: newMemoryDisk(), Logger: slog.New(slog.DiscardHandler),
+	}
+	if *days > 0 {
+		y.Config.Days = *days
 	}
 	if *verb {
 		y.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -56,6 +60,11 @@ func TestYears(t *testing.T) {
 	var table strings.Builder
 	y.Figures.WriteTable(&table)
 	t.Logf("\n%s", &table)
+	if testing.Verbose() {
+		for i := range y.Figures {
+			t.Logf("%s: %.0f", y.Figures[i].title(), y.Figures[i].Values)
+		}
+	}
 	if err := y.Figures.Drift(); err != nil {
 		t.Error(err)
 	}
