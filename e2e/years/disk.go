@@ -120,13 +120,13 @@ func (b *boundedFS) Free(dir string) (int64, error) {
 
 // Usage is what a data folder takes.
 type Usage struct {
-	Files, Bytes      int64 // of all
-	TableBytes        int64 // of the series table
-	SegmentFiles      int64
-	SegmentBytes      int64
-	LogBytes          int64
-	PageLogBytes      int64
-	ManifestBytes     int64
+	Files, Bytes  int64 // of all
+	TableBytes    int64 // of the series table
+	SegmentFiles  int64
+	SegmentBytes  int64
+	LogBytes      int64
+	PageLogBytes  int64
+	ManifestBytes int64
 }
 
 // usage walks a data folder.

@@ -37,7 +37,9 @@ const (
 )
 
 func newFigures() Figures {
-	claim := func(name, unit, why string) Figure { return Figure{Name: name, Unit: unit, Follows: why == "", Why: why} }
+	claim := func(name, unit, why string) Figure {
+		return Figure{Name: name, Unit: unit, Follows: why == "", Why: why}
+	}
 	return Figures{
 		claim("series live", "", ""),
 		claim("samples live", "", ""),

@@ -2,8 +2,11 @@ package years
 
 import (
 	"flag"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,34 +15,46 @@ import (
 )
 
 var (
-	seed = flag.Uint64("seed", 0, "of all that happens; 0: a new one")
-	long = flag.Bool("long", false, "play 90 days with 1,000 pods on a real folder")
-	year = flag.Bool("year", false, "play a year with 10,000 pods on a real folder")
-	days = flag.Int("days", 0, "how long; 0: as the form has it")
-	verb = flag.Bool("log", false, "print what the node logs")
+	seed    = flag.Uint64("seed", 0, "of all that happens; 0: a new one")
+	long    = flag.Bool("long", false, "play 90 days with 1,000 pods a day, on a real folder")
+	year    = flag.Bool("year", false, "play a year with 10,000 pods a day, on a real folder")
+	days    = flag.Int("days", 0, "how long; 0: as the form has it")
+	results = flag.String("results", "", "a folder to write the table and a picture of each figure into, as RESULTS.md has them")
+	logs    = flag.Bool("log", false, "print what the node warns of")
 )
 
-// options are those of a node with little of everything, so that a short life has many files.
-func options() node.Options {
-	return node.Options{
-		Shards: 4, Sync: node.SyncAlways, FlushInterval: time.Hour, CheckpointBytes: 512 << 10,
-		LogFileBytes: 256 << 10, ExtentBytes: 256 << 10, GenerationBytesMax: 2 << 20, PersistSeriesMin: 256,
-	}
-}
-
+// newLife returns the life of the form that was asked for.
 func newLife(t *testing.T) *Life {
+	t.Helper()
 	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano() & 0xffff_ffff)
+		*seed = 1 + rand.Uint64N(1<<32)
 	}
-	t.Logf("-seed %d", *seed)
+	t.Logf("play it again with: go test ./e2e/years -args -seed %d", *seed)
 	y := &Life{
-		Config:  Config{Seed: *seed, Days: 30, Step: 10 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10},
-		Options: options(), Disk: newMemoryDisk(), Logger: slog.New(slog.DiscardHandler),
+		Config: Config{Days: 28, Step: 10 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10},
+		// Little of everything, so that a short life has many files.
+		Options: node.Options{
+			Shards: 4, Sync: node.SyncAlways, FlushInterval: time.Hour, CheckpointBytes: 512 << 10,
+			LogFileBytes: 256 << 10, ExtentBytes: 256 << 10, GenerationBytesMax: 2 << 20, PersistSeriesMin: 256,
+		},
+		Disk: newMemoryDisk(), Logger: slog.New(slog.DiscardHandler),
+	}
+	if *long || *year {
+		y.Config = Config{Days: 90, Step: 20 * time.Minute, Pods: 1000, Devices: 100, History: 10, HistoryDays: 60, Scratch: 10}
+		y.Options = node.Options{
+			Shards: 8, Sync: node.SyncInterval, FlushInterval: time.Hour, CheckpointBytes: 4 << 20,
+			LogFileBytes: 1 << 20, ExtentBytes: 1 << 20, GenerationBytesMax: 16 << 20,
+		}
+		y.Disk = newFolderDisk(filepath.Join(t.TempDir(), "data"))
+	}
+	if *year {
+		y.Config.Days, y.Config.Step, y.Config.Pods = 366, time.Hour, 10_000
 	}
 	if *days > 0 {
 		y.Config.Days = *days
 	}
-	if *verb {
+	y.Config.Seed = *seed
+	if *logs {
 		y.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	return y
@@ -47,10 +62,13 @@ func newLife(t *testing.T) *Life {
 
 func TestYears(t *testing.T) {
 	y := newLife(t)
+	if y.Config.Days < 3*weekDays {
+		t.Fatalf("%d days: the first two weeks cannot be compared with the last one", y.Config.Days)
+	}
 	begin := time.Now()
 	err := y.Play(func(day int) {
-		if testing.Verbose() {
-			t.Logf("day %d after %.1f s", day, time.Since(begin).Seconds())
+		if day%weekDays == weekDays-1 {
+			t.Logf("day %d after %.0f s", day, time.Since(begin).Seconds())
 		}
 	})
 	t.Logf("%+v", y.counts)
@@ -60,12 +78,28 @@ func TestYears(t *testing.T) {
 	var table strings.Builder
 	y.Figures.WriteTable(&table)
 	t.Logf("\n%s", &table)
-	if testing.Verbose() {
-		for i := range y.Figures {
-			t.Logf("%s: %.0f", y.Figures[i].title(), y.Figures[i].Values)
+	if *results != "" {
+		if err := y.Figures.write(*results, table.String()); err != nil {
+			t.Error(err)
 		}
 	}
 	if err := y.Figures.Drift(); err != nil {
-		t.Error(err)
+		t.Errorf("figures do not follow what is live and retained:\n%v", err)
 	}
+}
+
+// write writes the table and the pictures.
+func (fs Figures) write(folder, table string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("the folder of the results: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "table.md"), []byte(table), 0o644); err != nil {
+		return fmt.Errorf("the table: %w", err)
+	}
+	for i := range fs {
+		if err := os.WriteFile(filepath.Join(folder, fs[i].file()), []byte(fs[i].SVG()), 0o644); err != nil {
+			return fmt.Errorf("a picture: %w", err)
+		}
+	}
+	return nil
 }
