@@ -33,6 +33,13 @@ func (n *Node) checkpoint() error {
 	c := &n.checkpoints
 	c.Lock()
 	defer c.Unlock()
+	if n.replaysMuch(c) {
+		position, applied, epoch, err := n.loop.nextEpoch()
+		if err != nil {
+			return err
+		}
+		c.begin(position, applied, epoch)
+	}
 	err := n.engine.Checkpoint(storage.Checkpoint{
 		Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1,
 	})
@@ -47,6 +54,17 @@ func (n *Node) checkpoint() error {
 		c.begin(position, applied, epoch)
 	}
 	return err
+}
+
+// replaysMuch reports whether the first checkpoint since a start has to be one of now. It would win nothing
+// otherwise, as the present epoch began with the start; so a node that is killed more often than it makes two
+// checkpoints would replay more each time. Two epochs of the log are what any start may meet.
+func (n *Node) replaysMuch(c *checkpointer) bool {
+	if n.loop.refusals.full.Load() != nil {
+		return false // no epoch is begun for a checkpoint that fails
+	}
+	began := int64(c.position)
+	return began == int64(n.engine.LogPosition()) && (int64(n.log.End())-began)/2 >= n.options.CheckpointBytes
 }
 
 // sealEverything makes a checkpoint of the present end of the log.

@@ -44,10 +44,13 @@ type Counts struct {
 
 // start is what the last start took.
 type start struct {
-	took    time.Duration
-	entries int64
-	bytes   int64
+	took  time.Duration
+	bytes int64 // of log that it replayed
 }
+
+// replayMax bounds what a start replays, in times of what a checkpoint comes with: two epochs, and what comes while a
+// full disk keeps checkpoints waiting.
+const replayMax = 3
 
 // retryMax bounds what is sent again: older batches stay in doubt.
 const retryMax = 2000
@@ -87,7 +90,10 @@ func (y *Life) open() error {
 		return fmt.Errorf("start: %w", err)
 	}
 	r := n.Recovery()
-	y.node, y.start = n, start{time.Since(begin), r.Entries, r.Bytes}
+	y.node, y.start = n, start{time.Since(begin), r.Bytes}
+	if r.Bytes > replayMax*o.CheckpointBytes {
+		return fmt.Errorf("%w: a start had to replay %d bytes, though checkpoints come with each %d", ErrWrong, r.Bytes, o.CheckpointBytes)
+	}
 	return nil
 }
 
