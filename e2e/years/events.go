@@ -17,6 +17,9 @@ func (y *Life) planDay(steps int) map[int][]func() error {
 		plan[step] = append(plan[step], event)
 	}
 	between(14, 16, y.deleteSome)
+	if y.day > 1 && y.day < weekDays-1 {
+		between(3, 6, y.backfill) // so that the second week is like all others
+	}
 	switch y.day % weekDays {
 	case 0:
 		between(1, 9, y.kill)

@@ -19,6 +19,7 @@ var (
 	long    = flag.Bool("long", false, "play 90 days with 1,000 pods a day, on a real folder")
 	year    = flag.Bool("year", false, "play a year with 10,000 pods a day, on a real folder")
 	days    = flag.Int("days", 0, "how long; 0: as the form has it")
+	pods    = flag.Int("pods", 0, "how many live at once; 0: as the form has it")
 	results = flag.String("results", "", "a folder to write the table and a picture of each figure into, as RESULTS.md has them")
 	logs    = flag.Bool("log", false, "print what the node warns of")
 )
@@ -31,10 +32,10 @@ func newLife(t *testing.T) *Life {
 	}
 	t.Logf("play it again with: go test ./e2e/years -args -seed %d", *seed)
 	y := &Life{
-		Config: Config{Days: 28, Step: 10 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10},
+		Config: Config{Days: 28, Step: 15 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10},
 		// Little of everything, so that a short life has many files.
 		Options: node.Options{
-			Shards: 4, Sync: node.SyncAlways, FlushInterval: time.Hour, CheckpointBytes: 512 << 10,
+			Shards: 4, Sync: node.SyncAlways, FlushInterval: 2 * time.Hour, CheckpointBytes: 512 << 10,
 			LogFileBytes: 256 << 10, ExtentBytes: 256 << 10, GenerationBytesMax: 2 << 20, PersistSeriesMin: 256,
 		},
 		Disk: newMemoryDisk(), Logger: slog.New(slog.DiscardHandler),
@@ -52,6 +53,9 @@ func newLife(t *testing.T) *Life {
 	}
 	if *days > 0 {
 		y.Config.Days = *days
+	}
+	if *pods > 0 {
+		y.Config.Pods = *pods
 	}
 	y.Config.Seed = *seed
 	if *logs {
