@@ -32,10 +32,10 @@ func newLife(t *testing.T) *Life {
 	}
 	t.Logf("play it again with: go test ./e2e/years -args -seed %d", *seed)
 	y := &Life{
-		Config: Config{Days: 28, Step: 15 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10},
+		Config: Config{Days: 28, Step: 20 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10},
 		// Little of everything, so that a short life has many files.
 		Options: node.Options{
-			Shards: 4, Sync: node.SyncAlways, FlushInterval: 2 * time.Hour, CheckpointBytes: 512 << 10,
+			Shards: 4, Sync: node.SyncAlways, FlushInterval: 3 * time.Hour, CheckpointBytes: 512 << 10,
 			LogFileBytes: 256 << 10, ExtentBytes: 256 << 10, GenerationBytesMax: 2 << 20, PersistSeriesMin: 256,
 		},
 		Disk: newMemoryDisk(), Logger: slog.New(slog.DiscardHandler),
