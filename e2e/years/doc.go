@@ -16,6 +16,6 @@
 //	go test ./e2e/years -timeout 2h -args -long
 //	go test ./e2e/years -timeout 24h -args -year
 //
-// The short form has a disk in memory that loses what was not synced in a power cut; the long forms, of which
-// RESULTS.md has the figures, have a real folder, where a cut of power becomes a kill.
+// The short form has a disk in memory that loses what was not synced in a power cut; the long forms have
+// a real folder, where a cut of power becomes a kill. RESULTS.md has figures; -results FOLDER writes such a table and the pictures.
 package years
