@@ -15,7 +15,9 @@ import (
 )
 
 var (
-	seed    = flag.Uint64("seed", 0, "of all that happens; 0: a new one")
+	// What decides about a change plays the same life each time: whether figures drift is told from two
+	// weeks of chance.
+	seed    = flag.Uint64("seed", 12, "of all that happens; 0: a new one")
 	long    = flag.Bool("long", false, "play 90 days with 1,000 pods a day, on a real folder")
 	year    = flag.Bool("year", false, "play a year with 10,000 pods a day, on a real folder")
 	days    = flag.Int("days", 0, "how long; 0: as the form has it")

@@ -66,7 +66,7 @@ finish() {
 
 all=$(go list ./...)
 light=$(printf '%s\n' "$all" | grep -v '/e2e/')
-processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|influxdiff|promdiff|clients|realinput|ui)$')
+processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|promdiff|clients|realinput|ui)$')
 peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|promdiff|clients|realinput|ui)$')
 
 if [ "$tier" = check ]; then
@@ -80,10 +80,10 @@ KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)
 export KUBEBUILDER_ASSETS
 # shellcheck disable=SC2086
 stage packages go_test packages -race -tags invariants -timeout 50m $light
-# What the race detector cannot see, or would only slow: allocations, and the simulator,
-# which runs one goroutine at a time in each world.
+# What the race detector cannot see, or would only slow: allocations, the simulator, which runs
+# one goroutine at a time in each world, and a life of a node, which would take ten times as long.
 stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
-stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim
+stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim ./e2e/years
 # These start processes and load the machine, so they run one at a time.
 # shellcheck disable=SC2086
 stage processes go_test processes -count=1 -race -tags invariants -timeout 40m -p 1 $processes
