@@ -64,7 +64,7 @@
 //
 // A variant is the product with one rule left out, at the faces between it and the driver, so
 // that the product has no switch in it. Each must be caught, on a seed on which the sound
-// cluster comes through. Those below the line in variant.go break what a
+// cluster comes through; DrawFor makes the trouble that shows it. Those below the line in variant.go break what a
 // model of the node would have had to repeat by hand: when the loop syncs and drains, what a
 // checkpoint names and when the log goes, what a start reads, and the order of log and files when shards move.
 //

@@ -93,7 +93,17 @@ const (
 	downMax     = 2_500_000
 	pauseMax    = 3_000_000
 	slowDiskMax = 2_500_000
+	stallMax    = 1_500_000
+	setBackMax  = 3_000_000
 )
+
+// most returns the bound of an option in µs, and otherwise the usual one.
+func most(ms int, usual int64) int64 {
+	if ms > 0 {
+		return int64(ms) * 1000
+	}
+	return usual
+}
 
 // down stops a node's process; it is started again.
 func (w *World) down(n *node, least int64) {
@@ -160,7 +170,7 @@ func (w *World) slowDisk() {
 
 func (w *World) stall() {
 	if p := w.any().process; p != nil {
-		p.stallUntil = w.now + w.between(10_000, 1_500_000)
+		p.stallUntil = w.now + w.between(10_000, most(w.options.StallMs, stallMax))
 	}
 }
 
@@ -220,7 +230,8 @@ func (w *World) loseSome() {
 
 func (w *World) rollBack() {
 	snapshot := w.server.Snapshot()
-	w.after(w.between(100_000, 3_000_000), func() {
+	longest := most(w.options.SetBackMs, setBackMax)
+	w.after(w.between(longest/30, longest), func() {
 		if w.healed || w.newestMap() == nil {
 			return
 		}

@@ -52,7 +52,15 @@ func DrawFor(v Variant, seed uint64) Options {
 	case DropOnMap:
 		o.Always, o.Nodes, o.ActiveMs, o.Hurry = true, 4, 9000, 3
 		o.Faults = faultsOf(FaultDesired, FaultPause, FaultPartition, FaultOneWay, FaultTransfer)
-	case RaftIDTwice, EpochUntold:
+	case EpochsGoBack:
+		o.Replication, o.Nodes, o.Shards, o.ActiveMs, o.Hurry = 2, 4, 1, 6000, 4
+		o.Faults = faultsOf(FaultDesired, FaultRollback)
+	case EpochUntold:
+		// The store is set back within the moment before nodes tell it what they have seen, and gives
+		// the same raft id to another: that takes much choice, and more than one placement loop.
+		o.Replication, o.Nodes, o.Shards, o.Routers, o.ActiveMs, o.Hurry, o.SetBackMs = 2, 5, 3, 2, 9000, 8, 500
+		o.Faults = faultsOf(FaultDesired, FaultRollback)
+	case RaftIDTwice:
 		o.Replication, o.Always, o.Hurry = 2+int(seed%2), true, 4
 		o.Faults = faultsOf(FaultDesired, FaultRollback, FaultPause)
 	case ReadBeforeApplied, DeleteUnconfirmed, ReadUnconfirmed:
@@ -78,10 +86,20 @@ func DrawFor(v Variant, seed uint64) Options {
 	case CheckpointAheadOfLog:
 		o.Always, o.Rescue, o.Hurry = false, true, 2
 		o.Faults = faultsOf(FaultPowerCutAll, FaultPowerCut)
-	case DropUndrained, FilesBeforeLog, SwapNotDrained, SwapUnprepared:
+	case DropUndrained:
+		o.Always, o.Nodes, o.Hurry, o.Replication, o.Clients, o.ActiveMs, o.StallMs = true, 4, 4, 2+int(seed%2), 3, 9000, 4000
+		o.Faults = faultsOf(FaultDesired, FaultStall)
+	case FilesBeforeLog:
+		o.Always, o.Nodes, o.Hurry, o.Replication, o.Clients, o.ActiveMs = true, 4, 4, 2+int(seed%2), 3, 9000
+		o.Faults = faultsOf(FaultDesired, FaultPowerCut, FaultTransfer)
+	case SwapNotDrained:
+		// A follower has to be cut off for so long that it needs files, and have a backlog still when they come.
+		o.Always, o.Nodes, o.Hurry, o.Replication, o.Clients, o.ActiveMs, o.StallMs = true, 3, 4, 3, 3, 9000, 4000
+		o.Faults = faultsOf(FaultPartition, FaultStall)
+	case SwapUnprepared:
 		o.Always, o.Nodes, o.Hurry, o.Replication = true, 4, 4, 2+int(seed%2)
 		o.Faults = faultsOf(FaultDesired, FaultKill, FaultPowerCut, FaultStall, FaultSlowLink)
-	case Sound, AnswerEarly, ApplyEarly, BatchIDsInMemory, WitnessServes, EpochsGoBack, LateBeforeSync, DeleteWithoutID,
+	case Sound, AnswerEarly, ApplyEarly, BatchIDsInMemory, WitnessServes, LateBeforeSync, DeleteWithoutID,
 		EntriesNotSynced, EpochStale, TrimToCheckpoint, StatesSkipped, UncommittedApplied, SwapFailureIgnored, variants:
 	}
 	return o

@@ -11,15 +11,11 @@ import (
 
 // watch looks at the store, and adopts a newer map.
 func (p *process) watch() {
-	if p.world.is(EpochsGoBack) {
-		old := p.store
-		p.store = p.world.server.Open(shardmap.Seen{})
-		p.store.SetReachable(!p.world.storeCut[p.node.id])
-		p.registered = nil
-		_ = old
-	}
 	p.store.SetReachable(!p.world.storeCut[p.node.id])
 	view, err := p.store.Load(p.world.ctx)
+	if errors.Is(err, shardmap.ErrRolledBack) && p.world.is(EpochsGoBack) {
+		view, err = p.world.server.Open(shardmap.Seen{}).Load(p.world.ctx)
+	}
 	if err == nil && view.Map != nil {
 		m := view.Map
 		p.after(p.world.between(100, 30_000), func() { p.adopt(m) })

@@ -24,6 +24,8 @@ type Options struct {
 	ActiveMs    int // with faults; then all is healed and must come to rest
 	Faults      FaultSet
 	Hurry       int // faults come so many times as often; 0: once
+	StallMs     int // appliers fall behind for so long at most; 0: stallMax
+	SetBackMs   int // the store is set back by so much at most; 0: setBackMax
 	Variant     Variant
 	Trace       int // so many last events are kept as text
 }
