@@ -268,7 +268,11 @@ func (p *process) live() {
 func (w *World) kill(n *node) {
 	if p := n.process; p != nil {
 		p.writeSome()
-		p.end(p.disk.fs.CrashClone(vfs.CrashOptions{BlockPercent: 100, NamePercent: 100}), false)
+		left := p.disk.fs
+		if !w.over { // else nobody starts from it
+			left = left.CrashClone(vfs.CrashOptions{BlockPercent: 100, NamePercent: 100})
+		}
+		p.end(left, false)
 	}
 }
 
