@@ -74,6 +74,7 @@ func TestServer(t *testing.T) {
 	t.Run("install", func(t *testing.T) { testInstall(t, s) })
 	t.Run("objects", func(t *testing.T) { testObjects(t, s) })
 	t.Run("pages", func(t *testing.T) { testPages(t, s) })
+	t.Run("config", func(t *testing.T) { testConfig(t, s) })
 }
 
 func (s *apiServer) helm(args ...string) string {

@@ -50,7 +50,9 @@ func main() {
 	}
 }
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=tickmesh-system,resources=leases,verbs=get;create;update
+// Which operator acts is a lease in the namespace that they run in. A right to create cannot name what.
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=tickmesh-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=tickmesh-system,resources=leases,resourceNames=tickmesh-operator,verbs=get;update
 // +kubebuilder:rbac:groups="",namespace=tickmesh-system,resources=events,verbs=create;patch
 
 // settings are the flags.
