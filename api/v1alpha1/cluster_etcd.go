@@ -35,6 +35,9 @@ type ManagedEtcd struct {
 	// Where the pods of members may run.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
+	// Additions to the pods of members. A change restarts them one at a time.
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }
 
 // ExternalEtcd describes an etcd that is there.

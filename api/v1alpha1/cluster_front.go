@@ -20,6 +20,9 @@ type RoutersSpec struct {
 	// Where the pods of routers may run.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
+	// Additions to the pods of routers. A change replaces them.
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }
 
 // AutoscalingSpec bounds a number of pods that follows their load.
@@ -76,6 +79,9 @@ type EnvoySpec struct {
 	// Where the pods of Envoy may run.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
+	// Additions to the pods of Envoy. A change replaces them.
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }
 
 // ServiceSpec describes the Service that clients use, with the ports line (6180), put

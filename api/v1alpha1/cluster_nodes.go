@@ -6,6 +6,8 @@ import (
 )
 
 // NodesSpec describes the storage nodes.
+//
+// +kubebuilder:validation:XValidation:rule="!self.zones.required || !has(self.podTemplate) || !has(self.podTemplate.topologySpreadConstraints) || self.podTemplate.topologySpreadConstraints.all(t, t.topologyKey != self.zones.topologyKey || t.whenUnsatisfiable == 'DoNotSchedule')",message="nodes.zones.required keeps nodes spread evenly over zones, and nodes.podTemplate.topologySpreadConstraints of the same label would not: set its whenUnsatisfiable to DoNotSchedule, or leave it out"
 type NodesSpec struct {
 	// How many. Nodes that are more join and the cluster rebalances; nodes that are less are
 	// emptied first, the highest number first. Default: 3.
@@ -38,6 +40,9 @@ type NodesSpec struct {
 	// Where the pods of nodes may run.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
+	// Additions to the pods of nodes. A change restarts them one at a time.
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }
 
 // ZonesSpec says what places fail together.

@@ -40,6 +40,12 @@ func TestKindsAreRegistered(t *testing.T) {
 	}
 }
 
+// template is a spec with additions to the pods of each component.
+func template(additions string) string {
+	add := "{podTemplate: {" + additions + "}}"
+	return "nodes: " + add + ", routers: " + add + ", envoy: " + add + ", etcd: {managed: " + add + "}"
+}
+
 // document is a resource of a kind with a spec, given as the lines below `spec:`.
 func document(kind, name, spec string) string {
 	return "apiVersion: tickmesh.dev/v1alpha1\nkind: " + kind + "\nmetadata: {name: " + name + ", namespace: ns}\nspec: {" + spec + "}\n"
@@ -144,6 +150,39 @@ func TestClusterIsChecked(t *testing.T) {
 		{"demo", "service: {loadBalancerIP: 10.0.0.1}", "LoadBalancer"},
 		{"demo", "service: {type: LoadBalancer, loadBalancerIP: 10.0.0.1}", ""},
 		{"demo", "service: {type: ExternalName}", "service.type"},
+		{"demo", template("labels: {example.com/team: weather, a: ''}, annotations: {prometheus.io/scrape: 'true'}"), ""},
+		{"demo", template("labels: {app.kubernetes.io/name: mine}"), "choose another key"},
+		{"demo", template("labels: {tickmesh.dev/cluster: mine}"), "choose another key"},
+		{"demo", template("labels: {my.tickmesh.dev/x: mine}"), "choose another key"},
+		{"demo", template("labels: {pod-template-hash: mine}"), "choose another key"},
+		{"demo", template("labels: {statefulset.kubernetes.io/pod-name: mine}"), "choose another key"},
+		{"demo", template("labels: {'no key': mine}"), "a key that is none"},
+		{"demo", template("labels: {Example.com/team: mine}"), "a key that is none"},
+		{"demo", template("labels: {a: 'no value'}"), "labels.a"},
+		{"demo", template("annotations: {tickmesh.dev/zone: mine}"), "choose another key"},
+		{"demo", template("annotations: {'no key': mine}"), "a key that is none"},
+		{"demo", template("env: [{name: HTTPS_PROXY, value: 'http://proxy'}, {name: A, secretKeyRef: {name: s, key: k}}]"), ""},
+		{"demo", template("env: [{name: TICKMESH_INSECURE, value: 'true'}]"), "which are the operator's"},
+		{"demo", template("env: [{name: POD_NAME, value: a}]"), "which are the operator's"},
+		{"demo", template("env: [{name: A, value: a}, {name: A, value: b}]"), "Duplicate"},
+		{"demo", template("env: [{name: A, value: a, configMapKeyRef: {name: s, key: k}}]"), "set one of"},
+		{"demo", template("env: [{name: A, secretKeyRef: {name: s, key: k}, configMapKeyRef: {name: s, key: k}}]"), "set one of"},
+		{"demo", template("env: [{name: 1A}]"), "env[0].name"},
+		{"demo", template("volumes: [{name: a}]"), "has one of"},
+		{"demo", template("volumes: [{name: a, emptyDir: {}, secret: {secretName: s}}]"), "has one of"},
+		{"demo", template("volumes: [{name: a, hostPath: {path: /}}]"), "hostPath"},
+		{"demo", template("volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: b, mountPath: /mnt/a}]"), "correct the name"},
+		{"demo", template("volumeMounts: [{name: b, mountPath: /mnt/a}]"), "add it there"},
+		{"demo", template("volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /etc/ssl/certs}, {name: a, mountPath: /home/nonroot/.cache}]"), ""},
+		{"demo", template("volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /data/x}]"), "cannot hide"},
+		{"demo", template("volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /mnt/../data}]"), "mountPath"},
+		{"demo", template("volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: //data}]"), "mountPath"},
+		{"demo", template("volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /}]"), "mountPath"},
+		{"demo", template("volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /mnt/a, subPath: ../b}]"), "subPath"},
+		{"demo", template("topologySpreadConstraints: [{topologyKey: rack}, {topologyKey: rack, whenUnsatisfiable: DoNotSchedule}]"), "Duplicate"},
+		{"demo", template("topologySpreadConstraints: [{topologyKey: rack, maxSkew: 0}]"), "maxSkew"},
+		{"demo", "nodes: {zones: {required: true, topologyKey: rack}, podTemplate: {topologySpreadConstraints: [{topologyKey: rack}]}}", "whenUnsatisfiable to DoNotSchedule"},
+		{"demo", "nodes: {zones: {required: true, topologyKey: rack}, podTemplate: {topologySpreadConstraints: [{topologyKey: rack, whenUnsatisfiable: DoNotSchedule}]}}", ""},
 	} {
 		object, err := d.Read(document(v1alpha1.KindCluster, test.name, test.spec))
 		if err == nil {

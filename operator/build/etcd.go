@@ -105,7 +105,7 @@ func EtcdConfigMap(c *v1alpha1.TickMeshCluster, f Facts) *corev1.ConfigMap {
 func EtcdStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 	managed := c.Spec.Etcd.Managed
 	p := pod{
-		component: ComponentEtcd, placement: managed.Placement, graceSecs: etcdGraceSeconds, stays: true,
+		component: ComponentEtcd, placement: managed.Placement, additions: managed.PodTemplate, graceSecs: etcdGraceSeconds, stays: true,
 		spread: spread{machinesRequired: true, topologyKey: c.Spec.Nodes.Zones.TopologyKey},
 		container: corev1.Container{
 			Args: etcdArguments(c), Env: []corev1.EnvVar{envPodName()}, Resources: managed.Resources,

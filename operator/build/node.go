@@ -29,7 +29,7 @@ const (
 func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 	nodes := &c.Spec.Nodes
 	p := pod{
-		component: ComponentNode, placement: nodes.Placement, graceSecs: nodeGraceSeconds, stays: true,
+		component: ComponentNode, placement: nodes.Placement, additions: nodes.PodTemplate, graceSecs: nodeGraceSeconds, stays: true,
 		// Two nodes on one machine would be lost together. A volume may bind a pod to its
 		// machine for ever, so that it would stay there when there is another one again.
 		spread: spread{machinesRequired: true, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},

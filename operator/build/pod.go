@@ -29,6 +29,7 @@ type pod struct {
 	container   corev1.Container
 	volumes     []corev1.Volume
 	annotations map[string]string
+	additions   *v1alpha1.PodTemplate // of spec; nil: there are none
 	graceSecs   int64
 	spread      spread
 	// before run, one after the other, before the container starts.
@@ -51,6 +52,7 @@ func hostPort(host string, port int) string { return host + ":" + strconv.Itoa(p
 
 // template returns the pod template of a component.
 func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSpec {
+	p = p.withAdditions()
 	container := p.complete(c, f, p.container)
 	container.Name = p.component
 	containers, before := []corev1.Container{container}, []corev1.Container(nil)
@@ -62,7 +64,7 @@ func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSp
 		containers, before = []corev1.Container{p.complete(c, f, *p.ender)}, append(before, container)
 	}
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: Labels(c, p.component), Annotations: p.annotations},
+		ObjectMeta: metav1.ObjectMeta{Labels: p.labels(c), Annotations: p.annotations},
 		Spec: corev1.PodSpec{
 			InitContainers:                before,
 			Containers:                    containers,
@@ -76,7 +78,7 @@ func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSp
 			Tolerations:                   p.tolerations(),
 			PriorityClassName:             p.placement.PriorityClassName,
 			Affinity:                      p.affinity(c),
-			TopologySpreadConstraints:     p.zones(c),
+			TopologySpreadConstraints:     p.spreads(c),
 		},
 	}
 }

@@ -92,7 +92,7 @@ func EnvoyDeployment(c *v1alpha1.TickMeshCluster, f Facts, config *corev1.Config
 		image = f.EnvoyImage
 	}
 	p := pod{
-		component: ComponentEnvoy, placement: spec.Placement, graceSecs: envoyGraceSeconds,
+		component: ComponentEnvoy, placement: spec.Placement, additions: spec.PodTemplate, graceSecs: envoyGraceSeconds,
 		spread:      spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
 		annotations: map[string]string{AnnotationConfigHash: ConfigHash(config), annotationDefaultContainer: ComponentEnvoy},
 		ender:       envoyDrain(),

@@ -35,7 +35,7 @@ const (
 func RouterDeployment(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.Deployment {
 	routers := &c.Spec.Routers
 	p := pod{
-		component: ComponentRouter, placement: routers.Placement, graceSecs: routerGraceSeconds,
+		component: ComponentRouter, placement: routers.Placement, additions: routers.PodTemplate, graceSecs: routerGraceSeconds,
 		spread: spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
 		container: corev1.Container{
 			Args: routerArguments(c, f), Env: routerEnvironment(c, f), Resources: routers.Resources, Ports: routerPorts(f),

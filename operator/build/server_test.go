@@ -56,7 +56,7 @@ func TestServerTakesObjects(t *testing.T) {
   etcd: {managed: {storage: {size: 2Gi}}}
 `
 	for name, steps := range map[string][]string{
-		"default": {specs["default"], changed, specs["default"]}, "single": {specs["single"]}, "full": {specs["full"]}, "external": {specs["external"]},
+		"default": {specs["default"], changed, specs["default"], withAdditions, specs["default"]}, "single": {specs["single"]}, "full": {specs["full"]}, "external": {specs["external"]},
 	} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "test-" + name}}
 		if err := api.Create(t.Context(), namespace); err != nil {
