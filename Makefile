@@ -57,6 +57,7 @@ audit: build ## play every fault on clusters of real processes, the long way, an
 .PHONY: plugin
 plugin: ## build bin/kubectl-tickmesh, which kubectl finds in PATH as `kubectl tickmesh`
 	$(GO) build -trimpath -o bin/kubectl-tickmesh ./operator/plugin/kubectl-tickmesh
+	cp operator/plugin/kubectl_complete-tickmesh bin
 
 .PHONY: images
 images: ## write OCI images of the product for amd64 and arm64 to bin/images, without a container engine

@@ -10,6 +10,11 @@ import (
 // names may be put in the place of any other.
 const AnnotationAllowVersion = Group + "/allow-version"
 
+// AnnotationRestart of a TickMeshCluster, and the name of a component after it, such as
+// tickmesh.dev/restart-node, has the pods of that component restarted when its value changes, as an
+// upgrade would. Taken away, it restarts nothing.
+const AnnotationRestart = Group + "/restart-"
+
 // TickMeshCluster is a cluster of TickMesh: etcd, storage nodes, routers and Envoy,
 // and how they are run.
 //

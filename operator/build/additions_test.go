@@ -193,3 +193,32 @@ func TestAdditionsKeepOffWhatIsTheOperators(t *testing.T) {
 		t.Errorf("only %d were tried", len(refused))
 	}
 }
+
+// The word of a restart is in the pods of its component alone, stays when it is taken away, and is in
+// no Job, which cannot be changed.
+func TestRestartWord(t *testing.T) {
+	c := cluster(t, "")
+	f := facts(c)
+	word := func() string { return build.RestartedFor(&build.NodeStatefulSet(c, f).Spec.Template) }
+	if word() != "" {
+		t.Error("nobody has asked for a restart")
+	}
+	c.Annotations = map[string]string{v1alpha1.AnnotationRestart + "node": "today", v1alpha1.AnnotationRestart + "backup": "today"}
+	if word() != "today" || build.RestartedFor(&build.RouterDeployment(c, f).Spec.Template) != "" {
+		t.Errorf("%q, of routers %q", word(), build.RestartedFor(&build.RouterDeployment(c, f).Spec.Template))
+	}
+	if job := build.BackupJob(c, f, backup(t, toVolume)); build.RestartedFor(&job.Spec.Template) != "" {
+		t.Error("a Job is to be restarted")
+	}
+	c.Annotations[v1alpha1.AnnotationRestart+"node"] = strings.Repeat("long", 100)
+	if is := word(); len(is) > 64 || is == "" {
+		t.Errorf("a long word becomes %q", is)
+	}
+	f.Restarted = map[string]string{"node": "yesterday"}
+	if c.Annotations = nil; word() != "yesterday" {
+		t.Errorf("taken away: %q", word())
+	}
+	if is := build.Restartable(c); !slices.Equal(is, []string{"etcd", "node", "router", "envoy"}) {
+		t.Errorf("in the order %v", is)
+	}
+}

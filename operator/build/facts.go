@@ -50,6 +50,8 @@ type Facts struct {
 	// NamesOptional lets certificates in that name no process, with tls.mode CertManager and
 	// Secrets.
 	NamesOptional bool
+	// Restarted has, by component, what RestartedFor returns of the pod template that exists.
+	Restarted map[string]string
 	// PodMonitors and ServiceMonitors say that the Prometheus operator's definitions are
 	// there.
 	PodMonitors, ServiceMonitors bool

@@ -52,7 +52,7 @@ func hostPort(host string, port int) string { return host + ":" + strconv.Itoa(p
 
 // template returns the pod template of a component.
 func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSpec {
-	p = p.withAdditions()
+	p = p.withAdditions().withRestart(c, f)
 	container := p.complete(c, f, p.container)
 	container.Name = p.component
 	containers, before := []corev1.Container{container}, []corev1.Container(nil)

@@ -70,6 +70,11 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 // run runs a command line.
 func (w *world) run(ctx context.Context, line string) (string, error) {
 	w.t.Helper()
+	return w.runWords(ctx, append(strings.Fields(line), "-n", "db"))
+}
+
+func (w *world) runWords(ctx context.Context, words []string) (string, error) {
+	w.t.Helper()
 	var out bytes.Buffer
 	cmd := NewCommand(&out, func(a Access) (*Kubernetes, error) {
 		if a.Namespace != "db" {
@@ -82,7 +87,7 @@ func (w *world) run(ctx context.Context, line string) (string, error) {
 			return w, nil
 		}}, nil
 	})
-	cmd.SetArgs(append(strings.Fields(line), "-n", "db"))
+	cmd.SetArgs(words)
 	cmd.SetErr(&out)
 	err := cmd.ExecuteContext(ctx)
 	return out.String(), err

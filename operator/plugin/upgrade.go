@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/tickmesh/tickmesh/api/display"
@@ -58,20 +57,11 @@ func planUpgrade(c *v1alpha1.TickMeshCluster, image string) *upgradeReport {
 		r.Refusal = err.Error()
 		return r
 	}
+	var components []string
 	if c.Status.Etcd != nil {
-		step := upgradeStep{Component: build.ComponentEtcd}
-		for i := range c.Status.Etcd.Members {
-			step.Pods = append(step.Pods, c.Status.Etcd.Members[i].Name)
-		}
-		slices.Reverse(step.Pods)
-		r.Steps = append(r.Steps, step)
+		components = append(components, build.ComponentEtcd)
 	}
-	nodes := upgradeStep{Component: build.ComponentNode}
-	for i := range c.Status.NodeStatuses {
-		nodes.Pods = append(nodes.Pods, c.Status.NodeStatuses[i].Name)
-	}
-	slices.Reverse(nodes.Pods)
-	r.Steps = append(r.Steps, nodes, upgradeStep{Component: build.ComponentRouter})
+	r.Steps = restartSteps(c, append(components, build.ComponentNode, build.ComponentRouter))
 	return r
 }
 
@@ -81,10 +71,17 @@ func (r *upgradeReport) write(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "In this order, each when the one before is ready:")
-	for _, s := range r.Steps {
+	return writeSteps(w, r.Steps)
+}
+
+// writeSteps writes a line for each component, in order.
+func writeSteps(w io.Writer, steps []upgradeStep) (err error) {
+	for _, s := range steps {
 		switch {
-		case len(s.Pods) == 0:
+		case s.Component == build.ComponentRouter || s.Component == build.ComponentEnvoy:
 			_, err = fmt.Fprintf(w, "  %s: new pods beside the old ones\n", s.Component)
+		case len(s.Pods) == 0: // the status does not tell of them yet
+			_, err = fmt.Fprintf(w, "  %s: one at a time\n", s.Component)
 		default:
 			_, err = fmt.Fprintf(w, "  %s: one at a time, as %s\n", s.Component, strings.Join(s.Pods, ", "))
 		}

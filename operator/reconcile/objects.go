@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/inventory"
 	"github.com/tickmesh/tickmesh/operator/upgrade"
 )
 
@@ -22,8 +23,20 @@ func (p *pass) facts() build.Facts {
 	f.Databases, f.DoorHosts = p.access.databases, p.seen.DoorHosts
 	f.PodMonitors, f.ServiceMonitors = p.seen.PodMonitors, p.seen.ServiceMonitors
 	f.MetricsAtHTTPPort, f.NoMetricsPort = p.seen.MetricsAtHTTPPort, lacksMetricsPort(p.cluster, p.seen.Router)
+	f.Restarted = restarted(p.cluster, p.seen)
 	f.CertificateImage = certificateImage(p.cluster, p.seen.NodeSet, f)
 	return f
+}
+
+// restarted returns what the pods of each component were restarted for last.
+func restarted(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory) map[string]string {
+	words := map[string]string{}
+	for _, component := range build.Restartable(c) {
+		if present, exists := workloadOf(seen.Workload(component)); exists {
+			words[component] = build.RestartedFor(present.template)
+		}
+	}
+	return words
 }
 
 // lacksMetricsPort reports whether the routers stay without a port of their own for metrics: they
