@@ -59,6 +59,10 @@ plugin: ## build bin/kubectl-tickmesh, which kubectl finds in PATH as `kubectl t
 	$(GO) build -trimpath -o bin/kubectl-tickmesh ./operator/plugin/kubectl-tickmesh
 	cp operator/plugin/kubectl_complete-tickmesh bin
 
+.PHONY: krew
+krew: ## write archives of the plugin, and its manifest for krew, to bin/krew
+	$(GO) run ./hack/krew -out bin/krew
+
 .PHONY: images
 images: ## write OCI images of the product for amd64 and arm64 to bin/images, without a container engine
 	$(GO) -C hack/images run . product -out ../../bin/images -prefix '$(IMAGE_PREFIX)'
