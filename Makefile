@@ -34,6 +34,10 @@ prepare:
 lint: ## gofmt, golangci-lint, generated files, the page, known vulnerabilities
 	hack/scripts/lint.sh
 
+.PHONY: generate
+generate: ## make code, definitions, roles, operator/config, the bundle and the chart's tables from their sources
+	hack/scripts/generate.sh
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZ_TIME (default 30s)
 	hack/scripts/fuzz.sh
