@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 )
 
 const configFolder = "../operator/config"
@@ -76,7 +77,9 @@ func testConfigAsChart(t *testing.T, s *apiServer) {
 		d.Spec.Template.Labels, d.Spec.Selector = nil, nil
 	}
 	if !equality.Semantic.DeepEqual(a.Spec, b.Spec) {
-		t.Errorf("the chart runs\n%+v\nand operator/config\n%+v", a.Spec, b.Spec)
+		chart, err := yaml.Marshal(a.Spec)
+		config, failed := yaml.Marshal(b.Spec)
+		t.Errorf("the chart runs\n%s\nand operator/config\n%s (%v, %v)", chart, config, err, failed)
 	}
 	for _, end := range []string{
 		"-operator", "-tickmeshcluster-viewer", "-tickmeshcluster-editor", "-tickmeshbackup-viewer", "-tickmeshbackup-editor",
