@@ -83,30 +83,4 @@ func TestServerScales(t *testing.T) {
 	if cluster.Spec.Paused {
 		t.Error("a change of the status changed the spec")
 	}
-	checkAdditions(t, api)
-}
-
-// checkAdditions has the API server take additions to pods, and refuse those that would change what
-// the operator sets.
-func checkAdditions(t *testing.T, api client.Client) {
-	t.Helper()
-	volume := v1alpha1.PodVolume{Name: "certs", Secret: &v1alpha1.PodVolumeSecret{SecretName: "mine"}}
-	for _, test := range []struct {
-		add  v1alpha1.PodTemplate
-		want string
-	}{
-		{v1alpha1.PodTemplate{
-			Labels: map[string]v1alpha1.LabelValue{"example.com/team": "weather"}, Env: []v1alpha1.PodVariable{{Name: "TZ", Value: "UTC"}},
-			Volumes: []v1alpha1.PodVolume{volume}, VolumeMounts: []v1alpha1.PodMount{{Name: "certs", MountPath: "/etc/ssl/certs"}},
-		}, ""},
-		{v1alpha1.PodTemplate{Labels: map[string]v1alpha1.LabelValue{"app.kubernetes.io/instance": "other"}}, "choose another key"},
-		{v1alpha1.PodTemplate{Annotations: map[string]v1alpha1.AnnotationValue{"tickmesh.dev/zone": "a"}}, "choose another key"},
-		{v1alpha1.PodTemplate{Env: []v1alpha1.PodVariable{{Name: "TICKMESH_INSECURE", Value: "true"}}}, "which are the operator's"},
-		{v1alpha1.PodTemplate{Volumes: []v1alpha1.PodVolume{volume}, VolumeMounts: []v1alpha1.PodMount{{Name: "certs", MountPath: "/etc/tickmesh/tls"}}}, "cannot hide"},
-		{v1alpha1.PodTemplate{VolumeMounts: []v1alpha1.PodMount{{Name: "certs", MountPath: "/mnt/certs"}}}, "add it there"},
-	} {
-		cluster := &v1alpha1.TickMeshCluster{ObjectMeta: metav1.ObjectMeta{Name: "added", Namespace: "default"}}
-		cluster.Spec.Nodes.PodTemplate = &test.add
-		check(t, test.want, api.Create(t.Context(), cluster, client.DryRunAll), test.want)
-	}
 }
