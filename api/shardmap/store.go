@@ -171,8 +171,8 @@ type Store interface {
 	// registered now is refused with ErrNodeHeld.
 	Retire(ctx context.Context, node, incarnation string) error
 
-	// Campaign waits until it is elected to run placement. Name says who it is.
-	Campaign(ctx context.Context, name string) (Leadership, error)
+	// Campaign waits until it wins an election. Name says who it is.
+	Campaign(ctx context.Context, election Election, name string) (Leadership, error)
 
 	// Close ends all watches, registrations and leaderships that came from this store.
 	Close() error
@@ -189,6 +189,15 @@ type Registration interface {
 	// Close removes the entry.
 	Close(ctx context.Context) error
 }
+
+// Election is work that one process of a cluster does at a time.
+type Election string
+
+// The elections of a cluster.
+const (
+	ElectionPlacement Election = "placement" // plans and moves shards
+	ElectionRules     Election = "rules"     // evaluates recording and alerting rules
+)
 
 // Leadership is a won election.
 type Leadership interface {

@@ -160,7 +160,7 @@ func (l *Loop) campaign(ctx context.Context, elections chan<- bool) {
 		}
 	}
 	for ctx.Err() == nil {
-		leadership, err := l.options.Store.Campaign(ctx, l.options.Name)
+		leadership, err := l.options.Store.Campaign(ctx, shardmap.ElectionPlacement, l.options.Name)
 		if err != nil {
 			if errors.Is(err, shardmap.ErrClosed) {
 				return

@@ -211,7 +211,7 @@ func TestTwoLoops(t *testing.T) {
 // everElected lets everybody win.
 type everElected struct{ shardmap.Store }
 
-func (everElected) Campaign(context.Context, string) (shardmap.Leadership, error) {
+func (everElected) Campaign(context.Context, shardmap.Election, string) (shardmap.Leadership, error) {
 	return neverLost{}, nil
 }
 

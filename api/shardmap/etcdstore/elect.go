@@ -18,7 +18,7 @@ import (
 type leadership struct{ *lease }
 
 // Campaign implements shardmap.Store.
-func (s *Store) Campaign(ctx context.Context, name string) (shardmap.Leadership, error) {
+func (s *Store) Campaign(ctx context.Context, election shardmap.Election, name string) (shardmap.Leadership, error) {
 	l, err := s.grant(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("campaign of %s: %w", name, err)
@@ -26,7 +26,7 @@ func (s *Store) Campaign(ctx context.Context, name string) (shardmap.Leadership,
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.session.Ctx(), cancel)()
-	err = s.stand(waiting, concurrency.NewElection(l.session, s.keys.election()), name)
+	err = s.stand(waiting, concurrency.NewElection(l.session, s.keys.election(election)), name)
 	if err == nil && l.session.Ctx().Err() == nil {
 		return &leadership{l}, nil
 	}

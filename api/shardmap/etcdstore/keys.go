@@ -26,7 +26,9 @@ func (k keys) databases() string               { return k.prefix + "databases/" 
 func (k keys) database(name string) string     { return k.databases() + name }
 func (k keys) tokens() string                  { return k.prefix + "tokens/" }
 func (k keys) token(id string) string          { return k.tokens() + id }
-func (k keys) election() string                { return k.prefix + "elect/placement" }
+func (k keys) election(e shardmap.Election) string {
+	return k.prefix + "elect/" + string(e)
+}
 
 // contents are the keys of a cluster, decoded one by one as they change.
 type contents struct {

@@ -94,10 +94,11 @@ func (r *registration) Close(ctx context.Context) error {
 
 // leadership is a candidature, won or not yet. It is guarded by the server's lock.
 type leadership struct {
-	store   *Store
-	elected chan struct{}
-	lost    chan struct{}
-	ended   bool
+	store    *Store
+	election shardmap.Election
+	elected  chan struct{}
+	lost     chan struct{}
+	ended    bool
 }
 
 func (l *leadership) end() {
@@ -108,15 +109,15 @@ func (l *leadership) end() {
 }
 
 // Campaign implements shardmap.Store.
-func (s *Store) Campaign(ctx context.Context, name string) (shardmap.Leadership, error) {
-	l := &leadership{store: s, elected: make(chan struct{}), lost: make(chan struct{})}
+func (s *Store) Campaign(ctx context.Context, election shardmap.Election, name string) (shardmap.Leadership, error) {
+	l := &leadership{store: s, election: election, elected: make(chan struct{}), lost: make(chan struct{})}
 	s.server.mu.Lock()
 	if err := s.usableLocked(ctx); err != nil {
 		s.server.mu.Unlock()
 		return nil, fmt.Errorf("campaign of %s: %w", name, err)
 	}
 	s.server.mu.candidates = append(s.server.mu.candidates, l)
-	s.server.electLocked()
+	s.server.electLocked(election)
 	s.server.mu.Unlock()
 	select {
 	case <-l.elected:

@@ -14,7 +14,7 @@ type Server struct {
 		sync.Mutex
 		content
 		nodes      map[string]*registration
-		leader     *leadership
+		leaders    map[shardmap.Election]*leadership
 		candidates []*leadership // in the order in which they came
 		watches    []*watch      // in the order in which they began
 	}
@@ -50,6 +50,7 @@ func NewServer() *Server {
 	s.mu.desired = map[string]shardmap.Desired{}
 	s.mu.incarnations = map[string][]shardmap.Incarnation{}
 	s.mu.nodes = map[string]*registration{}
+	s.mu.leaders = map[shardmap.Election]*leadership{}
 	s.mu.databases = map[string]shardmap.DatabaseMark{}
 	s.mu.tokens = map[string]string{}
 	return s
@@ -92,8 +93,10 @@ func (s *Server) ExpireLeases() {
 		}
 	}
 	s.mu.candidates = slices.DeleteFunc(s.mu.candidates, func(c *leadership) bool { return !c.store.state.reachable })
-	if held := s.mu.leader; held != nil && !held.store.state.reachable {
-		s.deposeLocked(held)
+	for _, election := range slices.Sorted(maps.Keys(s.mu.leaders)) {
+		if held := s.mu.leaders[election]; !held.store.state.reachable {
+			s.deposeLocked(held)
+		}
 	}
 	s.notifyLocked()
 }
@@ -109,21 +112,21 @@ func (s *Server) dropLocked(held *registration) {
 // deposeLocked ends a leadership, or a candidature, and elects the next candidate.
 func (s *Server) deposeLocked(held *leadership) {
 	s.mu.candidates = slices.DeleteFunc(s.mu.candidates, func(c *leadership) bool { return c == held })
-	if s.mu.leader == held {
-		s.mu.leader = nil
+	if s.mu.leaders[held.election] == held {
+		delete(s.mu.leaders, held.election)
 		held.end()
 	}
-	s.electLocked()
+	s.electLocked(held.election)
 }
 
-func (s *Server) electLocked() {
-	if s.mu.leader != nil {
+func (s *Server) electLocked(election shardmap.Election) {
+	if s.mu.leaders[election] != nil {
 		return
 	}
 	for i, candidate := range s.mu.candidates {
-		if candidate.store.state.reachable {
+		if candidate.election == election && candidate.store.state.reachable {
 			s.mu.candidates = slices.Delete(s.mu.candidates, i, i+1)
-			s.mu.leader = candidate
+			s.mu.leaders[election] = candidate
 			close(candidate.elected)
 			return
 		}

@@ -34,7 +34,9 @@ func (s *Store) SetReachable(reachable bool) {
 			w.send()
 		}
 	}
-	s.server.electLocked()
+	for _, c := range slices.Clone(s.server.mu.candidates) {
+		s.server.electLocked(c.election)
+	}
 }
 
 // Seen returns the newest map that this store has seen.
@@ -268,8 +270,10 @@ func (s *Store) Close() error {
 			c.end()
 		}
 	}
-	if held := s.server.mu.leader; held != nil && held.store == s {
-		s.server.deposeLocked(held)
+	for _, election := range slices.Sorted(maps.Keys(s.server.mu.leaders)) {
+		if held := s.server.mu.leaders[election]; held.store == s {
+			s.server.deposeLocked(held)
+		}
 	}
 	for _, w := range slices.Clone(s.server.mu.watches) {
 		if w.store == s {

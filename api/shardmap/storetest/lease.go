@@ -134,7 +134,7 @@ func giveBack(t testing.TB, ctx context.Context, end func(context.Context) error
 func campaign(ctx context.Context, store shardmap.Store, name string) <-chan result {
 	done := make(chan result, 1)
 	go func() {
-		l, err := store.Campaign(ctx, name)
+		l, err := store.Campaign(ctx, shardmap.ElectionPlacement, name)
 		done <- result{l, err}
 	}()
 	return done
@@ -148,7 +148,7 @@ type result struct {
 func testCampaign(t *testing.T, b Backend) {
 	ctx := contextOf(t)
 	one, two, three := b.Open(t, shardmap.Seen{}), b.Open(t, shardmap.Seen{}), b.Open(t, shardmap.Seen{})
-	first, err := one.Campaign(ctx, "one")
+	first, err := one.Campaign(ctx, shardmap.ElectionPlacement, "one")
 	must(t, err)
 	given, giveUp := context.WithCancel(ctx)
 	second, third := campaign(given, two, "two"), campaign(ctx, three, "three")
@@ -167,14 +167,14 @@ func testCampaign(t *testing.T, b Backend) {
 	r := <-third
 	must(t, r.err)
 	giveBack(t, ctx, r.leadership.Resign)
-	_, err = two.Campaign(ctx, "two")
+	_, err = two.Campaign(ctx, shardmap.ElectionPlacement, "two")
 	must(t, err)
 }
 
 func testLeaderCut(t *testing.T, b Backend) {
 	ctx := contextOf(t)
 	one, two := b.Open(t, shardmap.Seen{}), b.Open(t, shardmap.Seen{})
-	first, err := one.Campaign(ctx, "one")
+	first, err := one.Campaign(ctx, shardmap.ElectionPlacement, "one")
 	must(t, err)
 	second := campaign(ctx, two, "two")
 	b.SetReachable(one, false)
@@ -183,11 +183,33 @@ func testLeaderCut(t *testing.T, b Backend) {
 	must(t, (<-second).err)
 }
 
+// Each election has a leader of its own.
+func testElections(t *testing.T, b Backend) {
+	ctx := contextOf(t)
+	one, two := b.Open(t, shardmap.Seen{}), b.Open(t, shardmap.Seen{})
+	placement, err := one.Campaign(ctx, shardmap.ElectionPlacement, "one")
+	must(t, err)
+	rules, err := two.Campaign(ctx, shardmap.ElectionRules, "two")
+	must(t, err)
+	next := campaign(ctx, two, "two")
+	giveBack(t, ctx, rules.Resign)
+	awaitClosed(t, rules.Lost(), "the leadership ends")
+	select {
+	case <-placement.Lost():
+		t.Fatal("the leader of another election is deposed")
+	case r := <-next:
+		t.Fatalf("two are elected: %v", r.err)
+	default:
+	}
+	giveBack(t, ctx, placement.Resign)
+	must(t, (<-next).err)
+}
+
 // A candidate waits through all that happens to what is stored meanwhile.
 func testCampaignAfterCompaction(t *testing.T, b Backend) {
 	ctx := contextOf(t)
 	one, two := b.Open(t, shardmap.Seen{}), b.Open(t, shardmap.Seen{})
-	first, err := one.Campaign(ctx, "one")
+	first, err := one.Campaign(ctx, shardmap.ElectionPlacement, "one")
 	must(t, err)
 	second := campaignAgain(ctx, two, "two")
 	for range 20 { // whenever it begins to wait, most of them come later
@@ -211,7 +233,7 @@ func campaignAgain(ctx context.Context, store shardmap.Store, name string) <-cha
 	done := make(chan result, 1)
 	go func() {
 		for {
-			l, err := store.Campaign(ctx, name)
+			l, err := store.Campaign(ctx, shardmap.ElectionPlacement, name)
 			if !errors.Is(err, shardmap.ErrUnavailable) || strings.Contains(err.Error(), "compacted") {
 				done <- result{l, err}
 				return

@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 		{"LeaseEnds", false, testLeaseEnds},
 		{"Retire", false, testRetire},
 		{"Campaign", false, testCampaign},
+		{"Elections", false, testElections},
 		{"LeaderCut", false, testLeaderCut},
 		{"CampaignAfterCompaction", false, testCampaignAfterCompaction},
 		{"Close", false, testClose},

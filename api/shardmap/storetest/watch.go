@@ -89,7 +89,7 @@ func callAll(ctx context.Context, store shardmap.Store, cluster string) map[stri
 		"database": func() error { return store.SetDatabase(ctx, "metrics", shardmap.DatabaseCreated) },
 		"retire":   func() error { return store.Retire(ctx, "a", Hex(1)) },
 		"register": func() error { _, err := store.Register(ctx, node("a", 1)); return err },
-		"campaign": func() error { _, err := store.Campaign(ctx, "cut"); return err },
+		"campaign": func() error { _, err := store.Campaign(ctx, shardmap.ElectionPlacement, "cut"); return err },
 	}
 	type outcome struct {
 		name string
@@ -175,7 +175,7 @@ func testClose(t *testing.T, b Backend) {
 	views := store.Watch(ctx)
 	entry, err := store.Register(ctx, node("a", 1))
 	must(t, err)
-	elected, err := store.Campaign(ctx, "one")
+	elected, err := store.Campaign(ctx, shardmap.ElectionPlacement, "one")
 	must(t, err)
 	others := other.Watch(ctx)
 	await(t, others, "the node", func(v shardmap.View) bool { return len(v.Nodes) == 1 })
@@ -189,6 +189,6 @@ func testClose(t *testing.T, b Backend) {
 	mustBe(t, err, shardmap.ErrClosed)
 	mustBe(t, store.CompareAndSwap(ctx, 0, Map(b.Cluster(), 1)), shardmap.ErrClosed)
 	awaitEnd(t, store.Watch(ctx))
-	_, err = other.Campaign(ctx, "two")
+	_, err = other.Campaign(ctx, shardmap.ElectionPlacement, "two")
 	must(t, err)
 }
