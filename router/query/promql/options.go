@@ -29,6 +29,7 @@ type Options struct {
 	Admission       *admission.Controller // nil: one of its own, with default limits
 	// Metadata knows what metrics mean, by their names; nil: nothing is known.
 	Metadata   Metadata
+	Rules      Rules                 // nil: there are none
 	Clock      func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are not registered
@@ -39,6 +40,8 @@ type Options struct {
 	BodyBytesMax  int64         // size of a request's body; default 4 MiB, of remote read decompressed 32 MiB
 	NamesMax      int           // names or series that one request lists; default 1,000,000
 	Parallel      int           // visitors of one scan; default GOMAXPROCS
+	// RulesRunningMax bounds the queries that rules make at once; default 4.
+	RulesRunningMax int
 	// Experimental lets expressions use what Prometheus has behind
 	// --enable-feature=promql-experimental-functions and its like.
 	Experimental bool
@@ -71,9 +74,20 @@ type MetricMetadata struct {
 	Unit   string
 }
 
+// API is the HTTP API, and what rules of this process ask without HTTP.
+type API struct {
+	*handler
+	rulePlaces chan struct{} // one for each query of rules that runs or waits for a place among all
+}
+
+var _ http.Handler = (*API)(nil)
+
 // New returns the handler of every path below /api/v1 that reads, and of
 // admin/tsdb/delete_series. Any other path gets 404 in Prometheus' error shape.
-func New(options Options) http.Handler { return newHandler(options) }
+func New(options Options) *API {
+	h := newHandler(options)
+	return &API{h, make(chan struct{}, h.options.RulesRunningMax)}
+}
 
 func (o *Options) setDefaults() {
 	if o.LookbackDelta <= 0 {
@@ -90,6 +104,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = runtime.GOMAXPROCS(0)
+	}
+	if o.RulesRunningMax <= 0 {
+		o.RulesRunningMax = 4
+	}
+	if o.Rules == nil {
+		o.Rules = noRules{}
 	}
 	if o.Build.Version == "" {
 		o.Build.Version = APIVersion

@@ -106,9 +106,7 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	if err != nil {
 		return err
 	}
-	if steps := subquerySteps(expr, s.end.Sub(s.start).Milliseconds()); steps > subqueryStepsMax {
-		return &apiError{http.StatusUnprocessableEntity, kindExecution, fmt.Errorf("a subquery has %d steps, more than %d: take a longer step or a shorter range", steps, subqueryStepsMax)}
-	} else if err := x.entry.Take(2 * 8 * steps); err != nil {
+	if err := x.takeSubqueries(expr, s); err != nil {
 		return err
 	}
 	q, err := h.newQuery(x, expr, wanted, lookback, s)
@@ -132,6 +130,15 @@ func (h *handler) evaluate(x *exchange, s span) error {
 		statistics = stats.NewQueryStats(q.Stats())
 	}
 	return h.writeResult(x, result, statistics, warnings, text)
+}
+
+// takeSubqueries takes the memory of the lists of steps that subqueries have.
+func (x *exchange) takeSubqueries(expr parser.Expr, s span) error {
+	steps := subquerySteps(expr, s.end.Sub(s.start).Milliseconds())
+	if steps > subqueryStepsMax {
+		return &apiError{http.StatusUnprocessableEntity, kindExecution, fmt.Errorf("a subquery has %d steps, more than %d: take a longer step or a shorter range", steps, subqueryStepsMax)}
+	}
+	return x.entry.Take(2 * 8 * steps)
 }
 
 // newQuery returns the query of an expression. Statistics are the engine's own only where the

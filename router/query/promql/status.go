@@ -1,35 +1,16 @@
 package promql
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// What a server that scrapes nothing and has no rules tells of these.
-
-func (h *handler) rules(x *exchange) error {
-	switch kind := strings.ToLower(x.form.Get("type")); kind {
-	case "", "alert", "record":
-	default:
-		return invalidParameter(fmt.Errorf("not supported value %q", kind), "type")
-	}
-	return x.out.value(map[string]any{"groups": []any{}})
-}
-
-func (h *handler) alerts(x *exchange) error {
-	return x.out.value(map[string]any{"alerts": []any{}})
-}
-
-func (h *handler) alertmanagers(x *exchange) error {
-	return x.out.value(map[string]any{"activeAlertmanagers": []any{}, "droppedAlertmanagers": []any{}})
-}
+// What a server that scrapes nothing tells of these.
 
 func (h *handler) targets(x *exchange) error {
 	return x.out.value(map[string]any{"activeTargets": []any{}, "droppedTargets": []any{}, "droppedTargetCounts": map[string]int{}})
