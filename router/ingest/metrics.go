@@ -25,11 +25,12 @@ const (
 	protocolLineTCP
 	protocolGraphiteTCP
 	protocolUDP
+	protocolRules
 	protocols
 )
 
 var protocolNames = [protocols]string{ //nolint:gochecknoglobals // a constant table
-	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_otlp", "grpc_otlp", "tcp_put", "tcp_line", "tcp_graphite", "udp",
+	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_otlp", "grpc_otlp", "tcp_put", "tcp_line", "tcp_graphite", "udp", "rules",
 }
 
 // dropCause describes why data was thrown away that nobody will send again.
