@@ -35,7 +35,7 @@ func newStandaloneCommand() *cobra.Command {
   TICKMESH_HTTP_ADDR=:8080 tickmesh standalone --config /etc/tickmesh.yaml`,
 		Args: cobra.NoArgs,
 	}
-	headings := []string{settings.HeadingListeners, settings.HeadingStorage, settings.HeadingWriteLimits, settings.HeadingQueryLimits, settings.HeadingAccess, settings.HeadingTLS, settings.HeadingOperation}
+	headings := []string{settings.HeadingListeners, settings.HeadingStorage, settings.HeadingWriteLimits, settings.HeadingQueryLimits, settings.HeadingRules, settings.HeadingAccess, settings.HeadingTLS, settings.HeadingOperation}
 	settings.Bind(cmd, s, headings, func(ctx context.Context, logger *slog.Logger, stdout io.Writer) error {
 		return runStandalone(ctx, s, logger, stdout)
 	})
@@ -133,6 +133,7 @@ func (s *standaloneSettings) Define(f *pflag.FlagSet) {
 	s.SeriesLimitFlags.Define(f)
 	s.WriteLimits.Define(f)
 	s.QueryLimits.Define(f)
+	s.RuleFlags.Define(f)
 	s.Access.Define(f)
 	s.PublicTLS.Define(f)
 	s.Operation.Define(f)

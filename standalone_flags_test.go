@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -23,6 +24,8 @@ func flagValues() map[string][2]string {
 		"body-decoded-bytes-max": {"1MiB", "2MiB"}, "in-flight-bytes-max": {"1GiB", "2GiB"}, "connections-max": {"1", "2"},
 		"query-series-max": {"1", "2"}, "query-samples-max": {"1", "2"}, "query-memory": {"1MiB", "2MiB"}, "query-timeout": {"1s", "3s"},
 		"query-memory-all": {"1MiB", "2MiB"}, "query-running-max": {"1", "2"}, "query-slow": {"1s", "3s"}, "query-cache": {"0", "2MiB"},
+		"rules-file": {"a.yaml,b=c.yaml", "d.yaml"}, "alertmanager-url": {"http://a,http://b", "http://c"}, "rules-interval": {"2s", "3s"},
+		"rules-external-labels": {"a=b,c=d", "e=f"}, "rules-external-url": {"http://a", "http://b"},
 		"log-format": {"json", "text"}, "log-level": {"debug", "warn"}, "pprof": {"true", "false"}, "admin": {"true", "false"},
 		"cors-origins": {"a,b", "c"}, "http-hosts": {"a,b", "c"}, "shutdown-delay": {"1s", "2s"}, "shutdown-timeout": {"1s", "2s"},
 		"memory-limit": {"1GiB", "2GiB"}, "failpoints": {"a=kill@1", "b=kill@2"},
@@ -35,7 +38,7 @@ func flagValues() map[string][2]string {
 
 // shown is how a flag tells a value that was set.
 func shown(name, value string) string {
-	if name == "cors-origins" || name == "http-hosts" {
+	if slices.Contains([]string{"cors-origins", "http-hosts", "rules-file", "alertmanager-url", "rules-external-labels"}, name) {
 		return "[" + value + "]"
 	}
 	return value

@@ -23,6 +23,7 @@ const (
 	HeadingMoves       = "Moves of shards"
 	HeadingWriteLimits = "Limits of writes"
 	HeadingQueryLimits = "Limits of queries (0: none)"
+	HeadingRules       = "Rules and alerts (files are read again when they change)"
 	HeadingAccess      = "Databases and access (files are read again when they change)"
 	HeadingTLS         = "TLS (PEM files, read again when they change)"
 	HeadingOperation   = "Operation"

@@ -156,6 +156,11 @@ func (r *Cluster) Details() []string {
 	return nil
 }
 
+// CampaignRules waits until this process is elected to evaluate rules.
+func (r *Cluster) CampaignRules(ctx context.Context) (shardmap.Leadership, error) {
+	return r.options.Store.Campaign(ctx, shardmap.ElectionRules, r.options.Name)
+}
+
 // Name returns the name of the cluster.
 func (r *Cluster) Name() string { return r.options.Cluster }
 

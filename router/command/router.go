@@ -43,6 +43,7 @@ func (s *routerSettings) Define(f *pflag.FlagSet) {
 	settings.Hide(f, "initial-wait")
 	s.WriteLimits.Define(f)
 	s.QueryLimits.Define(f)
+	s.RuleFlags.Define(f)
 	s.Access.Define(f)
 	s.PublicTLS.Define(f)
 	s.PeerTLS.Define(f)
@@ -71,7 +72,7 @@ func New() *cobra.Command {
     --etcd-tls-cert $T.crt --etcd-tls-key $T.key --etcd-tls-ca certs/ca.crt`,
 		Args: cobra.NoArgs,
 	}
-	headings := []string{settings.HeadingListeners, settings.HeadingCluster, settings.HeadingWriteLimits, settings.HeadingQueryLimits, settings.HeadingAccess, settings.HeadingTLS, settings.HeadingOperation}
+	headings := []string{settings.HeadingListeners, settings.HeadingCluster, settings.HeadingWriteLimits, settings.HeadingQueryLimits, settings.HeadingRules, settings.HeadingAccess, settings.HeadingTLS, settings.HeadingOperation}
 	settings.Bind(cmd, s, headings, func(ctx context.Context, logger *slog.Logger, stdout io.Writer) error {
 		return runRouter(ctx, s, logger, stdout)
 	})

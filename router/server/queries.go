@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/endpoint"
@@ -17,6 +18,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/influxql"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
 	"github.com/tickmesh/tickmesh/router/query/promql"
+	"github.com/tickmesh/tickmesh/router/rules"
 	"github.com/tickmesh/tickmesh/router/ui"
 )
 
@@ -30,6 +32,9 @@ type queries struct {
 	source    scan.Source
 	catalog   promql.Catalog // what writers say of metrics
 	page      *ui.Page
+	rules     *rules.Service // nil: there are none
+
+	prometheus *promql.API
 }
 
 func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process.Registry) *queries {
@@ -52,6 +57,26 @@ func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process
 	}
 	q.source = q.admission.Source(auditedSource{source}) // what comes from the cache counts, too
 	return q
+}
+
+// openQueries returns the query languages with the rules of the files that are named, and their handler. Page is the URL
+// of this server.
+func (s *Settings) openQueries(b *Backend, page string, logger *slog.Logger, registry *process.Registry) (*queries, http.Handler, error) {
+	q := s.newQueries(b, logger, registry)
+	var err error
+	if q.rules, err = s.openRules(b, page, registry, logger); err != nil {
+		return nil, nil, err
+	}
+	answers, err := q.handler()
+	return q, answers, err
+}
+
+// run runs in group what goes on beside requests, until ctx ends: what the page remembers, and rules.
+func (q *queries) run(ctx context.Context, group *sync.WaitGroup, writer rules.Writer) {
+	group.Go(func() { q.page.Watch(ctx) })
+	if q.rules != nil {
+		group.Go(func() { q.rules.Run(ctx, q.prometheus, writer) })
+	}
 }
 
 // orNone returns the bound that nothing reaches for 0, which says on flags that there is none:
@@ -85,9 +110,9 @@ func (q *queries) handler() (http.Handler, error) {
 	m.Handle("/ui/", page)
 	m.Handle("GET /ui", page) // or the mux would send it to the page of the default database
 	m.Handle("/", opentsdb.New(q.opentsdbOptions()))
-	prometheus := promql.New(q.promqlOptions())
-	m.Handle("/api/v1/", prometheus)
-	m.Handle("/federate", prometheus)
+	q.prometheus = promql.New(q.promqlOptions())
+	m.Handle("/api/v1/", q.prometheus)
+	m.Handle("/federate", q.prometheus)
 	m.Handle("/query", influxql.New(q.influxqlOptions()))
 	m.HandleFunc("/api/v2/query", influxql.RefuseFlux)
 	return m, nil
@@ -104,12 +129,21 @@ func (q *queries) opentsdbOptions() opentsdb.Options {
 
 func (q *queries) promqlOptions() promql.Options {
 	b := process.CurrentBuild()
-	return promql.Options{
+	o := promql.Options{
 		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
-		Metadata: &q.catalog,
-		Build:    promql.Build{Revision: b.Revision, BuildDate: b.Date},
+		Metadata:        &q.catalog,
+		Build:           promql.Build{Revision: b.Revision, BuildDate: b.Date},
+		RulesRunningMax: min(rulesRunningMax, max(1, orNone(int(q.settings.queryRunningMax))/4)),
 	}
+	if q.rules != nil {
+		o.Rules = q.rules
+	}
+	return o
 }
+
+// rulesRunningMax bounds the queries of rules at once, as does a quarter of the places for queries, so that they are in
+// nobody's way.
+const rulesRunningMax = 4
 
 func (q *queries) influxqlOptions() influxql.Options {
 	o := influxql.Options{

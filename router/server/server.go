@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/router/api"
@@ -40,6 +41,9 @@ type Backend struct {
 	Marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
 	Tokens    token.Store   // of those that callers make; nil: they cannot
 	access    *frontAccess  // set by openAccess; nil: nothing is said of callers and databases
+
+	// CampaignRules waits until this process is to evaluate rules; nil: it always is.
+	CampaignRules func(context.Context) (shardmap.Leadership, error)
 
 	Cluster     api.Cluster
 	ClusterName string
@@ -82,8 +86,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	}
 	defer trail.Close()
 	b.Deleter = auditedDeleter{b.Deleter}
-	queries := s.newQueries(b, logger, registry)
-	answers, err := queries.handler()
+	queries, answers, err := s.openQueries(b, s.pageURL(secure.Config != nil), logger, registry)
 	if err != nil {
 		return err
 	}
@@ -126,7 +129,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	}
 	defer watch.close()
 	who.countSeries(ctx, b.Source)
-	who.running.Go(func() { queries.page.Watch(ctx) })
+	queries.run(ctx, &who.running, server)
 	ready.Set(true)
 	calls.serve(logger)
 	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), calls, watch)

@@ -7,6 +7,7 @@ type Settings struct {
 	Listeners
 	WriteLimits
 	QueryLimits
+	RuleFlags
 	Access
 	settings.PublicTLS
 	settings.Operation
@@ -17,6 +18,7 @@ func (s *Settings) Validate(v *settings.Validation) {
 	s.Operation.Validate(v)
 	s.PublicTLS.Validate(v, s.AuthFile)
 	s.WriteLimits.Validate(v)
+	s.RuleFlags.Validate(v)
 	s.Access.Validate(v, s.UDPAddr)
 	validateListeners(v, s.listeners())
 	if s.graphiteTemplates != "" && s.GraphiteAddr == "" {

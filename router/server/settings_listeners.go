@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net"
+	"os"
 
 	"github.com/spf13/pflag"
 
@@ -79,6 +80,23 @@ func validateListeners(v *settings.Validation, listeners []listenerFlag) {
 	if !serves && !wrong {
 		v.Add(errors.New("every listener is switched off: set --http-addr or another address"))
 	}
+}
+
+// pageURL returns where the page is, by the name that this machine has for itself.
+func (s *Settings) pageURL(encrypted bool) string {
+	hostname, err := os.Hostname()
+	if err != nil {
+		hostname = "localhost"
+	}
+	scheme := "http"
+	if encrypted {
+		scheme = "https"
+	}
+	_, port, err := net.SplitHostPort(string(s.HTTPAddr))
+	if err != nil {
+		return ""
+	}
+	return scheme + "://" + net.JoinHostPort(hostname, port)
 }
 
 func (l *listenerFlag) resolve() (resolved string, port int, err error) {

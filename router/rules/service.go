@@ -1,0 +1,214 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	promrules "github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/tickmesh/tickmesh/api/rulefile"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// IntervalDefault is how often groups are evaluated that say nothing of it, as in Prometheus.
+const IntervalDefault = time.Minute
+
+// Engine evaluates expressions over the series of databases. Its methods are safe for concurrent use.
+type Engine interface {
+	Evaluate(ctx context.Context, database, expr string, at time.Time) (promql.Vector, error)
+	// Queryable returns what alerts are restored from.
+	Queryable(database string) storage.Queryable
+}
+
+// Options of a Service. Patterns are required; every other field has a default.
+type Options struct {
+	Patterns       []Pattern
+	Interval       time.Duration // of groups that have none; default IntervalDefault
+	ExternalLabels labels.Labels // of alerts that are sent, and in templates
+	ExternalURL    *url.URL      // that links to this server begin with; default none
+	Alertmanagers  []*url.URL
+	Transport      http.RoundTripper // to Alertmanagers; nil: http.DefaultTransport
+	// Final reports whether an error of Writer stays however often it is tried. Nil: all do.
+	Final func(error) bool
+	// Campaign waits until this process is to evaluate rules. Nil: it always is.
+	Campaign func(context.Context) (shardmap.Leadership, error)
+
+	Logger     *slog.Logger          // nil: nothing is logged
+	Registerer prometheus.Registerer // nil: metrics are not registered
+}
+
+// Service evaluates rules while it is elected. It is safe for concurrent use, and a prometheus.Collector.
+type Service struct {
+	options   Options
+	parser    parser.Parser
+	files     *files
+	sender    *sender
+	metrics   map[string]*promrules.Metrics // by database
+	described descriptions
+	mirrors   map[string]*mirror // by database
+
+	mu struct {
+		sync.Mutex
+		engine Engine           // nil: not running yet
+		hosts  map[string]*host // by database; nil: another process evaluates
+	}
+}
+
+// New reads the files. Errors: ErrFiles.
+func New(o Options) (*Service, error) {
+	o.setDefaults()
+	s := &Service{options: o, parser: parser.NewParser(parser.Options{}), sender: newSender(&o), metrics: map[string]*promrules.Metrics{}, described: newDescriptions(), mirrors: map[string]*mirror{}}
+	var err error
+	if s.files, err = openFiles(o.Patterns, s.parser, o.Logger); err != nil {
+		return nil, err
+	}
+	for _, database := range s.files.databases() {
+		s.metrics[database] = newManagerMetrics(o.Registerer, database)
+		s.mirrors[database] = &mirror{service: s, database: database}
+	}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(s)
+	}
+	return s, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Interval <= 0 {
+		o.Interval = IntervalDefault
+	}
+	if o.ExternalURL == nil {
+		o.ExternalURL = &url.URL{}
+	}
+	if o.Final == nil {
+		o.Final = func(error) bool { return true }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Alertmanagers returns where alerts are sent to, without credentials.
+func (s *Service) Alertmanagers() (urls []string) {
+	for _, t := range s.sender.targets {
+		urls = append(urls, t.name)
+	}
+	return urls
+}
+
+// Groups returns the groups of a database by file and name, as they are here or, where another process evaluates them,
+// as they would be.
+func (s *Service) Groups(ctx context.Context, database string) ([]*promrules.Group, error) {
+	set := s.files.current(database)
+	if set == nil {
+		return nil, nil
+	}
+	s.mu.Lock()
+	engine, h := s.mu.engine, s.mu.hosts[database]
+	s.mu.Unlock()
+	if h != nil {
+		return h.manager.RuleGroups(), nil
+	}
+	return s.mirrors[database].groups(ctx, engine, set)
+}
+
+func (s *Service) evaluating() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.hosts != nil
+}
+
+// term is a time for which this process evaluates rules.
+type term struct {
+	ctx context.Context // ends with it
+	end func()
+}
+
+// Run evaluates rules until ctx ends, whenever this process is elected, and follows the files.
+func (s *Service) Run(ctx context.Context, engine Engine, writer Writer) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	s.mu.Lock()
+	s.mu.engine = engine
+	s.mu.Unlock()
+	terms := make(chan *term)
+	running.Go(func() { s.sender.run(ctx) })
+	running.Go(func() { s.campaign(ctx, terms) })
+	ticker := time.NewTicker(rulefile.ReadInterval)
+	defer ticker.Stop()
+	defer s.stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-terms:
+			s.stop()
+			if t != nil {
+				s.begin(t.ctx, engine, writer)
+			}
+		case <-ticker.C:
+			for _, database := range s.files.check() {
+				s.update(database)
+			}
+		}
+	}
+}
+
+// campaign sends the terms of this process as they begin, and nil when one has ended. A term's context ends at once,
+// whatever who gets it is doing.
+func (s *Service) campaign(ctx context.Context, terms chan<- *term) {
+	tell := func(t *term) {
+		select {
+		case terms <- t:
+		case <-ctx.Done():
+		}
+	}
+	if s.options.Campaign == nil {
+		tell(&term{ctx, func() {}})
+		return
+	}
+	for ctx.Err() == nil {
+		leadership, err := s.options.Campaign(ctx)
+		if err != nil {
+			if errors.Is(err, shardmap.ErrClosed) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(campaignDelay):
+			}
+			continue
+		}
+		t := &term{}
+		t.ctx, t.end = context.WithCancel(ctx)
+		tell(t)
+		select {
+		case <-leadership.Lost():
+		case <-ctx.Done():
+			resign(leadership)
+		}
+		t.end()
+		tell(nil)
+	}
+}
+
+// campaignDelay is the wait after a campaign that failed, and the time for resigning.
+const campaignDelay = time.Second
+
+// resign lets another process evaluate at once; without it the lease ends by itself.
+func resign(leadership shardmap.Leadership) {
+	ctx, cancel := context.WithTimeout(context.Background(), campaignDelay)
+	defer cancel()
+	_ = leadership.Resign(ctx)
+}
