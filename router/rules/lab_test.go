@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/tickmesh/tickmesh/api/parse"
@@ -124,7 +125,7 @@ func (l *lab) samples(t testing.TB, database string) []string {
 			continue
 		}
 		b := labels.NewScratchBuilder(0)
-		b.Add(labels.MetricName, string(metric))
+		b.Add(model.MetricNameLabel, string(metric))
 		for _, tag := range tags {
 			b.Add(string(tag.Name), string(tag.Value))
 		}

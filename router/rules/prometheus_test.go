@@ -75,7 +75,7 @@ type peer struct {
 	cancel   context.CancelFunc
 }
 
-var peerURL = &url.URL{Scheme: "http", Host: "here:1"} //nolint:gochecknoglobals // a constant
+var peerURL = &url.URL{Scheme: "http", Host: "here:1"}
 
 func newPeer(t *testing.T, external labels.Labels) *peer {
 	t.Helper()
@@ -149,7 +149,7 @@ func (p *peer) samples(t *testing.T) (lines []string) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	set := q.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchNotRegexp, labels.MetricName, "in_.*"))
+	set := q.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchNotRegexp, model.MetricNameLabel, "in_.*"))
 	for set.Next() {
 		it := set.At().Iterator(nil)
 		for it.Next() == chunkenc.ValFloat {
@@ -278,13 +278,13 @@ func TestAsPrometheus(t *testing.T) {
 		for i := 0; i < 90*4; i += 2 {
 			at := time.Now().Add(time.Duration(i) * 15 * time.Second)
 			for host, phase := range map[string]int{"a": 0, "b": 60, "c": 150} {
-				of := labels.FromStrings(labels.MetricName, "in_load", "job", "j", "host", host)
+				of := labels.FromStrings(model.MetricNameLabel, "in_load", "job", "j", "host", host)
 				if v := math.Floor(5 + 5*math.Sin(float64(i+phase)/40)); host != "c" || i%200 < 120 {
 					l.put(t, "", of, at, v)
 					p.put(t, of, at, v)
 				}
 			}
-			of := labels.FromStrings(labels.MetricName, "in_total", "job", "j")
+			of := labels.FromStrings(model.MetricNameLabel, "in_total", "job", "j")
 			l.put(t, "", of, at, float64(i%100)*1.5)
 			p.put(t, of, at, float64(i%100)*1.5)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	promrules "github.com/prometheus/prometheus/rules"
 
@@ -119,7 +120,7 @@ func TestDatabases(t *testing.T) {
 	a, b := rulesFile(t, fmt.Sprintf(oneRule, "in_x")), rulesFile(t, fmt.Sprintf(oneRule, "in_x * 10"))
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
-		x := labels.FromStrings(labels.MetricName, "in_x")
+		x := labels.FromStrings(model.MetricNameLabel, "in_x")
 		l.put(t, "", x, time.Now(), 1)
 		l.put(t, "home", x, time.Now(), 2)
 		stop := run(t, open(t, l.options(Pattern{"", a}, Pattern{"home", b})), l, "")
@@ -182,7 +183,7 @@ func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, server := newLab(t), memstore.NewServer()
 		for i := range 240 {
-			l.put(t, "", labels.FromStrings(labels.MetricName, "in_x", "host", "a"), time.Now().Add(time.Duration(i)*15*time.Second), float64(i))
+			l.put(t, "", labels.FromStrings(model.MetricNameLabel, "in_x", "host", "a"), time.Now().Add(time.Duration(i)*15*time.Second), float64(i))
 		}
 		wrote, mu := map[string]map[int64]bool{"one": {}, "two": {}}, sync.Mutex{}
 		l.wrote = func(who string, times []int64) {
@@ -244,7 +245,7 @@ func TestTakeover(t *testing.T) {
 		if services["one"].evaluating() || !services["two"].evaluating() {
 			t.Fatal("nobody has taken over")
 		}
-		time.Sleep(begun.Add(19 * time.Minute).Sub(time.Now()))
+		time.Sleep(time.Until(begun.Add(19 * time.Minute)))
 		synctest.Wait()
 		if is := alerts("two"); len(is) != 2 || !strings.HasPrefix(is[1], "pending") {
 			t.Error("a minute before its time:", is)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -194,7 +195,7 @@ func TestEvaluate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 { // each gives back its place for the next
-		set := q.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, "up"))
+		set := q.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "up"))
 		n := 0
 		for set.Next() {
 			n++

@@ -1,0 +1,43 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// What rules write goes the way of remote writes: refusals are told apart from errors that pass, the other samples are
+// written, and all is counted.
+func TestWriteRules(t *testing.T) {
+	r := start(t, nil)
+	good := series1([]string{"__name__", "r:sum", "job", "a"}, sample{1, 1000})
+	nameless := series1([]string{"job", "b"}, sample{2, 1000})
+	if err := r.WriteRules(t.Context(), "home", good); err != nil {
+		t.Fatal(err)
+	}
+	if stored := r.stored(); len(stored) != 1 || !strings.Contains(stored[0], "r:sum") || !strings.Contains(stored[0], "home") {
+		t.Errorf("%q are stored", stored)
+	}
+	if err := r.WriteRules(t.Context(), "home", append(nameless, good...)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "1 of 2") || r.total() != 2 {
+		t.Errorf("a series without a name: %v, %d samples", err, r.total())
+	}
+	for kind, final := range map[error]bool{series.ErrUnavailable: false, series.ErrOverloaded: false, series.ErrSeriesRate: false, series.ErrSeriesLimit: true} {
+		r.beforeWrites(func(context.Context) error { return kind })
+		if err := r.WriteRules(t.Context(), "", good); !errors.Is(err, kind) || errors.Is(err, ErrRefused) != final {
+			t.Errorf("%v: %v", kind, err)
+		}
+	}
+	r.beforeWrites(nil)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.WriteRules(ended, "", good); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its end: %v", err)
+	}
+	pm := &r.metrics.protocols[protocolRules]
+	if a, b, c := pm.accepted.Load(), pm.refused.Load(), pm.failed.Load(); a != 2 || b != 1 || c != 4 {
+		t.Errorf("%d accepted, %d refused, %d failed", a, b, c)
+	}
+}
