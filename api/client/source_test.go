@@ -8,6 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/api/apitest"
 )
@@ -17,6 +18,9 @@ import (
 type remote struct{ c *client.Client }
 
 func (r remote) Scan(ctx context.Context, q *scan.Request, visit scan.Visitor) error {
+	if q.Steps != nil { // which the public API does not have
+		return steps.Scan(ctx, r, q, visit)
+	}
 	query := client.Query{Selector: q.Selector, FromMs: q.FromMs, ToMs: q.ToMs, Windows: q.Windows, Read: client.Read{Limits: q.Limits}}
 	for chunk, err := range r.c.Query(ctx, query) {
 		if err != nil {

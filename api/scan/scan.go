@@ -87,7 +87,8 @@ type Windows struct {
 type Request struct {
 	Selector
 	FromMs, ToMs int64
-	Windows      *Windows // nil: samples
+	Windows      *Windows // nil: samples, or Steps
+	Steps        *Steps   // nil: samples, or Windows
 	Limits       Limits
 	Parallel     int // visitors running at once; 0 or 1: one
 }
@@ -122,6 +123,10 @@ var ErrStopped = errors.New("scan stopped by its visitor")
 // In a Request for windows, Times holds the starts of the windows that have at
 // least one sample that counts and each requested aggregate's slice has the same length; a
 // window is never split over chunks.
+//
+// In a Request for steps, Times are steps and Values what the function has there; of
+// StepNewest both are the samples'. Of a group that was folded, Key is of the group, Series
+// says of how many series it is, and there are Values, or with FoldCount Count, or with FoldGroup neither.
 type Chunk struct {
 	Key    series.Key
 	Ref    series.Ref // where the series is; from sources that do not know: zero
@@ -131,6 +136,7 @@ type Chunk struct {
 	Sum, Min, Max, First, Last []float64
 	Count                      []int64
 	Digest                     []uint64
+	Series                     int64 // of a group that was folded; 0: this is one series
 }
 
 // Visitor receives chunks; worker is below Request.Parallel, and calls with the
@@ -140,6 +146,7 @@ type Visitor func(worker int, chunk *Chunk) error
 // Point is the newest sample of a series.
 type Point struct {
 	Key series.Key
+	Ref series.Ref // where the series is; from sources that do not know: zero
 	series.Sample
 }
 

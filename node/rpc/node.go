@@ -146,7 +146,12 @@ type ShardDeleted struct {
 // the caller does not read, and copies what it is given. An error of it ends the
 // scan.
 type ScanSink interface {
+	// Chunk takes samples or windows. In an answer to a request for steps they are samples of
+	// which the caller makes the values.
 	Chunk(c *scan.Chunk) error
+	// Steps takes values at the steps that were asked for, or a row of a group. With a Fold,
+	// ids count what is given of a shard.
+	Steps(c *scan.Chunk) error
 	ShardEnd(shard uint16, err error) error
 }
 

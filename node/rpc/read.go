@@ -18,7 +18,7 @@ func (s *Server) Scan(m *nodev1.ScanRequest, stream grpc.ServerStreamingServer[n
 	if err != nil {
 		return wire.Status(err)
 	}
-	sink := newScanSink(stream.Send, request.Selector.Shards)
+	sink := newScanSink(stream.Send, request.Selector.Shards, request.Steps)
 	if err := s.node.Scan(stream.Context(), request, sink); err != nil {
 		return wire.Status(err)
 	}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -50,6 +51,15 @@ func toScanRequest(m *nodev1.ScanRequest) (*ScanRequest, error) {
 	}
 	if r.Windows, err = wire.ToWindows(m.GetWindows()); err != nil {
 		return nil, err
+	}
+	if r.Steps, err = wire.ToSteps(m.GetSteps()); err != nil {
+		return nil, err
+	}
+	if r.Steps != nil && r.Windows != nil {
+		return nil, fmt.Errorf("%w: both windows and steps", wire.ErrInvalid)
+	}
+	if r.Steps != nil && r.Steps.Fold != nil && slices.Max(r.AfterIDs) > 0 {
+		return nil, fmt.Errorf("%w: a fold goes on in the middle of a shard", wire.ErrInvalid)
 	}
 	if r.Limits, err = wire.ToLimits(m.GetLimits()); err != nil {
 		return nil, err

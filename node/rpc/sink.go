@@ -63,17 +63,32 @@ func (o *outbox[M]) finish(end func(shard uint16, err error) error) error {
 	return o.flushLocked()
 }
 
-type scanSink struct{ outbox[nodev1.ScanResponse] }
+type scanSink struct {
+	outbox[nodev1.ScanResponse]
+	steps *scan.Steps // nil: not asked for
+}
 
-func newScanSink(send func(*nodev1.ScanResponse) error, shards []uint16) *scanSink {
-	return &scanSink{newOutbox(send, shards)}
+func newScanSink(send func(*nodev1.ScanResponse) error, shards []uint16, steps *scan.Steps) *scanSink {
+	return &scanSink{newOutbox(send, shards), steps}
 }
 
 // Chunk adds a copy of a chunk.
 func (s *scanSink) Chunk(c *scan.Chunk) error {
 	columns := &tickmeshv1.Columns{}
 	wire.SetColumns(columns, c)
-	m := &nodev1.Chunk{Shard: uint32(c.Ref.Shard), Id: uint32(c.Ref.ID), Columns: columns}
+	return s.add(c, &nodev1.Chunk{Columns: columns})
+}
+
+// Steps adds a copy of a chunk of values at steps.
+func (s *scanSink) Steps(c *scan.Chunk) error {
+	columns := &tickmeshv1.Columns{}
+	wire.SetStepColumns(columns, c, s.steps)
+	return s.add(c, &nodev1.Chunk{Columns: columns, Steps: true, Series: uint64(c.Series)})
+}
+
+// add adds the message of a chunk.
+func (s *scanSink) add(c *scan.Chunk, m *nodev1.Chunk) error {
+	m.Shard, m.Id = uint32(c.Ref.Shard), uint32(c.Ref.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, err := s.open.get(c.Ref.Shard)
@@ -90,7 +105,7 @@ func (s *scanSink) Chunk(c *scan.Chunk) error {
 	}
 	at.last = m
 	s.pending.Chunks = append(s.pending.Chunks, m)
-	return s.addedLocked(len(m.Key) + columnsBytes(columns) + 4*fieldBytes)
+	return s.addedLocked(len(m.Key) + columnsBytes(m.GetColumns()) + 4*fieldBytes)
 }
 
 // columnsBytes is about the encoded size.

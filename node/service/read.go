@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node/rpc"
@@ -100,30 +101,69 @@ func firstCause(errs []error) (first error) {
 	return first
 }
 
-// scanShards gives the chunks of some shards in order. Outside, ids start at 1, so that
-// 0 can stand for none.
+// scanShards gives the chunks of some shards in order.
 func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, shards []uint16, after map[uint16]series.ID, before lives, sink rpc.ScanSink) error {
 	one := request.Request
 	one.Shards, one.Parallel = shards, 1
-	ended := 0
-	err := s.node.Scan(ctx, &one, func(_ int, chunk *scan.Chunk) error {
-		for ended < len(shards) && shards[ended] < chunk.Ref.Shard {
-			if err := sink.ShardEnd(shards[ended], before.check(s, shards[ended], nil)); err != nil {
-				return err
-			}
-			ended++
-		}
-		out := *chunk
-		if out.Ref.ID++; out.Ref.ID <= after[chunk.Ref.Shard] {
-			return nil
-		}
-		return sink.Chunk(&out)
-	})
+	a := &shardAnswer{service: s, sink: sink, left: shards, after: after, before: before}
+	var err error
+	if one.Steps == nil {
+		err = s.node.Scan(ctx, &one, a.samples)
+	} else {
+		a.folded = one.Steps.Fold != nil
+		err = steps.ScanShort(ctx, s.node, &one, a.steps, a.samples)
+	}
 	if err != nil && ofRequest(ctx, err) {
 		return err
 	}
-	for ; ended < len(shards); ended++ {
-		if err := sink.ShardEnd(shards[ended], before.check(s, shards[ended], err)); err != nil {
+	return a.end(len(a.left), err)
+}
+
+// shardAnswer is the answer of a scan for some shards. Outside, ids start at 1, so that 0 can stand
+// for none.
+type shardAnswer struct {
+	service *Service
+	sink    rpc.ScanSink
+	left    []uint16 // shards that have not ended, in order
+	after   map[uint16]series.ID
+	before  lives
+	folded  bool
+	rows    series.ID // of the first shard that is left
+}
+
+// samples implements scan.Visitor for samples and windows.
+func (a *shardAnswer) samples(_ int, chunk *scan.Chunk) error { return a.give(chunk, a.sink.Chunk) }
+
+// steps implements scan.Visitor for values at steps and rows.
+func (a *shardAnswer) steps(_ int, chunk *scan.Chunk) error { return a.give(chunk, a.sink.Steps) }
+
+func (a *shardAnswer) give(chunk *scan.Chunk, send func(*scan.Chunk) error) error {
+	before := 0
+	for before < len(a.left) && a.left[before] < chunk.Ref.Shard {
+		before++
+	}
+	if err := a.end(before, nil); err != nil {
+		return err
+	}
+	out := *chunk
+	if a.folded {
+		a.rows++
+		out.Ref.ID = a.rows
+	} else {
+		out.Ref.ID++
+	}
+	if out.Ref.ID <= a.after[chunk.Ref.Shard] {
+		return nil
+	}
+	return send(&out)
+}
+
+// end ends the first shards of those that are left.
+func (a *shardAnswer) end(shards int, err error) error {
+	for range shards {
+		shard := a.left[0]
+		a.left, a.rows = a.left[1:], 0
+		if err := a.sink.ShardEnd(shard, a.before.check(a.service, shard, err)); err != nil {
 			return err
 		}
 	}

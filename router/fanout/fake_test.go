@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -84,6 +86,7 @@ type fakeNode struct {
 	onScan   func()                                 // before a scan begins; nil: nothing
 	onChunk  func()                                 // before each chunk of a scan; nil: nothing
 	old      atomic.Bool                            // of a version without History
+	plain    atomic.Bool                            // of a version that does not know of steps
 	stale    atomic.Bool                            // answers reads that accept staleness
 	write    func(*series.Frame) []wire.PartOutcome // instead of the memory; nil: not
 	deleted  func(shard uint16) error               // after a delete was done; nil: nothing
@@ -424,32 +427,48 @@ func (n *fakeNode) Scan(ctx context.Context, r *rpc.ScanRequest, sink rpc.ScanSi
 
 func (n *fakeNode) scanShard(ctx context.Context, r *rpc.ScanRequest, shard uint16, after series.ID, sink rpc.ScanSink) error {
 	s := n.world.shards[shard]
-	chunks := map[series.ID][]*scan.Chunk{}
+	type part struct {
+		*scan.Chunk
+		send func(*scan.Chunk) error
+	}
+	chunks := map[series.ID][]part{}
 	request := r.Request
 	request.Parallel = 1
-	err := s.memory.Scan(ctx, &request, func(_ int, c *scan.Chunk) error {
-		s.mu.Lock()
-		id := s.ids[string(c.Key)]
-		s.mu.Unlock()
-		copied := &scan.Chunk{
-			Key: slices.Clone(c.Key), Ref: series.Ref{Shard: shard, ID: id}, Times: slices.Clone(c.Times), Values: slices.Clone(c.Values),
-			Sum: slices.Clone(c.Sum), Count: slices.Clone(c.Count), Min: slices.Clone(c.Min), Max: slices.Clone(c.Max),
-			First: slices.Clone(c.First), Last: slices.Clone(c.Last), Digest: slices.Clone(c.Digest),
+	rows := series.ID(0)
+	keep := func(send func(*scan.Chunk) error) scan.Visitor {
+		return func(_ int, c *scan.Chunk) error {
+			s.mu.Lock()
+			id := s.ids[string(c.Key)]
+			s.mu.Unlock()
+			if request.Steps != nil && request.Steps.Fold != nil {
+				rows++
+				id = rows
+			}
+			copied := &scan.Chunk{
+				Key: slices.Clone(c.Key), Ref: series.Ref{Shard: shard, ID: id}, Times: slices.Clone(c.Times), Values: slices.Clone(c.Values),
+				Sum: slices.Clone(c.Sum), Count: slices.Clone(c.Count), Min: slices.Clone(c.Min), Max: slices.Clone(c.Max),
+				First: slices.Clone(c.First), Last: slices.Clone(c.Last), Digest: slices.Clone(c.Digest), Series: c.Series,
+			}
+			chunks[id] = append(chunks[id], part{copied, send})
+			return nil
 		}
-		chunks[id] = append(chunks[id], copied)
-		return nil
-	})
+	}
+	var err error
+	if n.plain.Load() {
+		request.Steps = nil
+	}
+	if request.Steps != nil {
+		err = steps.ScanShort(ctx, s.memory, &request, keep(sink.Steps), keep(sink.Chunk))
+	} else {
+		err = s.memory.Scan(ctx, &request, keep(sink.Chunk))
+	}
 	if err != nil {
 		return err
 	}
-	ids := make([]series.ID, 0, len(chunks))
-	for id := range chunks {
-		if id > after {
-			ids = append(ids, id)
+	for _, id := range slices.Sorted(maps.Keys(chunks)) {
+		if id <= after {
+			continue
 		}
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
 		for _, c := range chunks[id] {
 			if n.world.chance(func(f *faults) int { return f.forget }) {
 				return fmt.Errorf("%w: in the middle", series.ErrUnavailable)
@@ -457,7 +476,7 @@ func (n *fakeNode) scanShard(ctx context.Context, r *rpc.ScanRequest, shard uint
 			if n.onChunk != nil {
 				n.onChunk()
 			}
-			if err := sink.Chunk(c); err != nil {
+			if err := c.send(c.Chunk); err != nil {
 				return err
 			}
 		}

@@ -28,6 +28,7 @@ func (w *world) put(c *Cluster, key series.Key, samples ...series.Sample) error 
 func TestSource(t *testing.T) {
 	scantest.RunSourceTests(t, func(t *testing.T) scantest.Subject {
 		w := newWorld(t, 3, testShards)
+		w.nodes[2].plain.Store(true)
 		c := w.open(Limits{})
 		return scantest.Subject{Source: c.Source(scan.Consistency{}), Deleter: c, Put: func(key series.Key, samples ...series.Sample) error {
 			return w.put(c, key, samples...)

@@ -35,9 +35,21 @@ type scanRun struct {
 // then as of a later moment. SeriesMax bounds the series that match on each node, and
 // all that are given; SamplesMax the samples that each node decodes, and all that are
 // given; BytesMax the memory of each node's part, and half of it the router's.
+//
+// Values at steps are made by nodes, and here from the samples of nodes that send these: because
+// they are fewer bytes, or because the node is of an older version. Such a series is given once
+// it is there as a whole.
 func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	if request.Steps != nil {
+		if err := request.Steps.Check(); err != nil {
+			return err
+		}
+	}
 	if request.FromMs > request.ToMs {
 		return ctx.Err()
+	}
+	if request.Steps != nil && request.Steps.Fold != nil {
+		return s.fold(ctx, request, visit)
 	}
 	parallel := max(1, request.Parallel)
 	run := &scanRun{
@@ -72,6 +84,8 @@ type scanCall struct {
 	held  []*tickmeshv1.Columns // of the open series, not given yet
 	bytes int                   // of held
 	chunk scan.Chunk            // for visits
+
+	evaluator *stepEvaluator // of samples of the open series; nil: none came where values at steps are wanted
 }
 
 func (r *scanRun) askNode(ctx context.Context, o *group) error {
@@ -80,7 +94,7 @@ func (r *scanRun) askNode(ctx context.Context, o *group) error {
 	stream, err := await(o.watchdog, func() (nodev1.NodeService_ScanClient, error) {
 		return o.node.reads.Scan(ctx, &nodev1.ScanRequest{
 			Selector: r.selector, Shards: fromOf(o.reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
-			Windows: r.windows, Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
+			Windows: r.windows, Steps: wire.FromSteps(r.request.Steps), Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
 		})
 	})
 	if err != nil {
@@ -166,9 +180,8 @@ func (c *scanCall) add(ctx context.Context, m *nodev1.Chunk) error {
 	} else if m.GetShard() != uint32(c.read.shard) || m.GetId() != c.id {
 		return fmt.Errorf("%w: series %d of shard %d within series %d of shard %d", wire.ErrInternal, m.GetId(), m.GetShard(), c.id, c.read.shard)
 	}
-	if n := len(m.GetColumns().GetTimeDeltasMs()); n > 0 {
-		c.held = append(c.held, m.GetColumns())
-		c.bytes += columnBytes * n
+	if err := c.hold(m); err != nil {
+		return err
 	}
 	if m.GetSeriesEnd() {
 		if err := c.give(ctx); err != nil {
@@ -179,10 +192,42 @@ func (c *scanCall) add(ctx context.Context, m *nodev1.Chunk) error {
 		c.close()
 		return nil
 	}
-	if c.bytes > c.run.heldMax || c.read.partial == c.id {
+	if c.run.request.Steps == nil && (c.bytes > c.run.heldMax || c.read.partial == c.id) {
 		return c.give(ctx)
 	}
 	return nil
+}
+
+// hold keeps what a chunk has until it is given.
+func (c *scanCall) hold(m *nodev1.Chunk) error {
+	n := len(m.GetColumns().GetTimeDeltasMs())
+	if n == 0 {
+		return nil
+	}
+	if c.run.request.Steps != nil {
+		if !m.GetSteps() {
+			return c.evaluate(m)
+		}
+		if len(c.held) > 0 || m.GetSeries() > 0 {
+			return fmt.Errorf("%w: series %d of shard %d has more than one row", wire.ErrInternal, c.id, c.read.shard)
+		}
+	} else if m.GetSteps() {
+		return fmt.Errorf("%w: values at steps that were not asked for", wire.ErrInternal)
+	}
+	c.held = append(c.held, m.GetColumns())
+	c.bytes += columnBytes * n
+	return nil
+}
+
+// evaluate takes samples of a series whose values at steps are wanted.
+func (c *scanCall) evaluate(m *nodev1.Chunk) error {
+	if c.evaluator == nil {
+		c.evaluator = newStepEvaluator(c.run.request)
+	}
+	if !c.evaluator.open {
+		c.evaluator.begin()
+	}
+	return c.evaluator.add(m.GetColumns())
 }
 
 // columnBytes is about what a sample or window takes in a message.
@@ -214,6 +259,9 @@ func (c *scanCall) open(m *nodev1.Chunk) error {
 
 // close forgets the open series.
 func (c *scanCall) close() {
+	if c.evaluator != nil {
+		c.evaluator.open = false
+	}
 	clear(c.held)
 	c.read, c.key, c.held, c.bytes = nil, nil, c.held[:0], 0
 }
@@ -241,34 +289,57 @@ func (c *scanCall) release() {
 
 // give visits what is held of the open series.
 func (c *scanCall) give(ctx context.Context) error {
-	r := c.read
+	if c.evaluator != nil && c.evaluator.open {
+		if len(c.held) > 0 {
+			return fmt.Errorf("%w: series %d of shard %d has both samples and values at steps", wire.ErrInternal, c.id, c.read.shard)
+		}
+		c.chunk.Times, c.chunk.Values = c.evaluator.end(c.chunk.Times)
+		return c.giveChunk(ctx)
+	}
 	for _, m := range c.held {
-		if err := wire.SetChunk(&c.chunk, m); err != nil {
-			return fmt.Errorf("%w: %w", wire.ErrInternal, err)
-		}
-		if err := c.run.complete(&c.chunk); err != nil {
+		if err := c.run.decode(&c.chunk, m); err != nil {
 			return err
 		}
-		if r.partial == c.id {
-			skip(&c.chunk, r.givenTo)
-		}
-		n := len(c.chunk.Times)
-		if n == 0 {
-			continue
-		}
-		if err := c.run.count(n, r.partial != c.id); err != nil {
-			return err
-		}
-		c.chunk.Key = c.key
-		c.chunk.Ref = series.Ref{Shard: r.shard, ID: series.ID(c.id)}
-		r.partial, r.givenTo = c.id, c.chunk.Times[n-1]
-		if err := c.visit(ctx); err != nil {
+		if err := c.giveChunk(ctx); err != nil {
 			return err
 		}
 	}
 	clear(c.held)
 	c.held, c.bytes = c.held[:0], 0
 	return nil
+}
+
+// decode sets a chunk to columns of a message.
+func (r *scanRun) decode(c *scan.Chunk, m *tickmeshv1.Columns) error {
+	var err error
+	if r.request.Steps != nil {
+		err = wire.SetStepChunk(c, m, r.request.Steps, 0)
+	} else if err = wire.SetChunk(c, m); err == nil {
+		return r.complete(c)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+	}
+	return nil
+}
+
+// giveChunk visits c.chunk, without what was visited before.
+func (c *scanCall) giveChunk(ctx context.Context) error {
+	r := c.read
+	if r.partial == c.id {
+		skip(&c.chunk, r.givenTo)
+	}
+	n := len(c.chunk.Times)
+	if n == 0 {
+		return nil
+	}
+	if err := c.run.count(n, r.partial != c.id); err != nil {
+		return err
+	}
+	c.chunk.Key = c.key
+	c.chunk.Ref = series.Ref{Shard: r.shard, ID: series.ID(c.id)}
+	r.partial, r.givenTo = c.id, c.chunk.Times[n-1]
+	return c.visit(ctx)
 }
 
 func (c *scanCall) visit(ctx context.Context) error {

@@ -63,6 +63,10 @@ func (c *collector) add(worker int, chunk *scan.Chunk) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := string(chunk.Key)
+	if chunk.Series > 0 {
+		c.all[key] = addRow(c.all[key], chunk, c.request.Steps.Fold.Kind)
+		return nil
+	}
 	have, seen := c.all[key]
 	if !seen {
 		have = &scan.Chunk{Key: slices.Clone(chunk.Key)}
@@ -100,6 +104,9 @@ func checkColumns(c *scan.Chunk, r *scan.Request) error {
 			return fmt.Errorf("%w: %v: %d does not come after %d", ErrChunk, c.Key, c.Times[i], c.Times[i-1])
 		}
 	}
+	if r.Steps != nil && r.Steps.Function != scan.StepNewest || c.Series > 0 {
+		return checkSteps(c, r.Steps)
+	}
 	if r.Windows == nil {
 		if len(c.Values) != len(c.Times) {
 			return fmt.Errorf("%w: %v: %d values for %d times", ErrChunk, c.Key, len(c.Values), len(c.Times))
@@ -133,4 +140,78 @@ func checkWindows(c *scan.Chunk, w *scan.Windows) error {
 		}
 	}
 	return nil
+}
+
+func checkSteps(c *scan.Chunk, s *scan.Steps) error {
+	for _, t := range c.Times {
+		if t < s.FirstMs || t > s.LastMs || (t-s.FirstMs)%s.StepMs != 0 {
+			return fmt.Errorf("%w: %v: no step is at %d", ErrChunk, c.Key, t)
+		}
+	}
+	values, counts := len(c.Times), 0
+	if c.Series > 0 {
+		switch s.Fold.Kind {
+		case scan.FoldCount:
+			values, counts = 0, len(c.Times)
+		case scan.FoldGroup:
+			values = 0
+		case scan.FoldMin, scan.FoldMax:
+		}
+	}
+	if len(c.Values) != values || len(c.Count) != counts {
+		return fmt.Errorf("%w: %v: %d values and %d counts of a row of %d steps", ErrChunk, c.Key, len(c.Values), len(c.Count), len(c.Times))
+	}
+	return nil
+}
+
+// addRow puts two rows of a group together.
+func addRow(have, row *scan.Chunk, kind scan.FoldKind) *scan.Chunk {
+	if have == nil {
+		have = &scan.Chunk{Key: slices.Clone(row.Key)}
+	}
+	sum := &scan.Chunk{Key: have.Key, Series: have.Series + row.Series}
+	for a, b := 0, 0; a < len(have.Times) || b < len(row.Times); {
+		onlyA := b == len(row.Times) || a < len(have.Times) && have.Times[a] < row.Times[b]
+		onlyB := !onlyA && (a == len(have.Times) || row.Times[b] < have.Times[a])
+		times, value, count := have.Times, 0.0, int64(0)
+		at := a
+		if onlyB {
+			times, at = row.Times, b
+		}
+		sum.Times = append(sum.Times, times[at])
+		if !onlyB {
+			if kind == scan.FoldCount {
+				count += have.Count[a]
+			} else if kind != scan.FoldGroup {
+				value = have.Values[a]
+			}
+			a++
+		}
+		if !onlyA {
+			if kind == scan.FoldCount {
+				count += row.Count[b]
+			} else if kind != scan.FoldGroup {
+				value = extreme(value, row.Values[b], !onlyB, kind)
+			}
+			b++
+		}
+		switch kind {
+		case scan.FoldCount:
+			sum.Count = append(sum.Count, count)
+		case scan.FoldMin, scan.FoldMax:
+			sum.Values = append(sum.Values, value)
+		case scan.FoldGroup:
+		}
+	}
+	return sum
+}
+
+// extreme returns the least or greatest of two numbers; the first may be none.
+func extreme(a, b float64, both bool, kind scan.FoldKind) float64 {
+	values := []float64{b}
+	if both {
+		values = append(values, a)
+	}
+	g := folded{values: map[int64][]float64{0: values}}
+	return g.row(kind).Values[0]
 }

@@ -118,12 +118,20 @@ func (m *Memory) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if w := request.Windows; w != nil && w.WidthMs <= 0 {
 		return fmt.Errorf("a window is %d ms wide", w.WidthMs)
 	}
+	if request.Steps != nil {
+		if err := request.Steps.Check(); err != nil {
+			return err
+		}
+	}
 	keys, err := m.match(&request.Selector)
 	if err != nil {
 		return err
 	}
 	if limit := request.Limits.SeriesMax; limit > 0 && int64(len(keys)) > limit {
 		return &scan.LimitError{What: "series", Limit: limit}
+	}
+	if request.Steps != nil && request.Steps.Fold != nil {
+		return m.fold(ctx, request, keys, visit)
 	}
 	run := scanRun{memory: m, request: request, visit: visit}
 	workers := max(1, request.Parallel)
@@ -153,6 +161,36 @@ func (m *Memory) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	return err
 }
 
+// fold visits the groups of some series, by worker 0.
+func (m *Memory) fold(ctx context.Context, request *scan.Request, keys []series.Key, visit scan.Visitor) error {
+	var chunks []*scan.Chunk
+	total := 0
+	for _, key := range keys {
+		samples := m.samples(key, request.FromMs, request.ToMs)
+		if total += len(samples); request.Limits.SamplesMax > 0 && int64(total) > request.Limits.SamplesMax {
+			return &scan.LimitError{What: "samples", Limit: request.Limits.SamplesMax}
+		}
+		c := stepChunk(samples, request.Steps)
+		c.Key = slices.Clone(key)
+		chunks = append(chunks, c)
+	}
+	for _, c := range foldChunks(chunks, request.Steps) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if len(c.Times) == 0 {
+			continue
+		}
+		if err := visit(0, c); errors.Is(err, scan.ErrStopped) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		scribble(c)
+	}
+	return ctx.Err()
+}
+
 // scanRun is one Scan under way.
 type scanRun struct {
 	memory  *Memory
@@ -179,10 +217,13 @@ func (r *scanRun) one(ctx context.Context, worker int, key series.Key) error {
 		return &scan.LimitError{What: "samples", Limit: limit}
 	}
 	var whole *scan.Chunk
-	if r.request.Windows == nil {
-		whole = sampleChunk(samples)
-	} else {
+	switch {
+	case r.request.Steps != nil:
+		whole = stepChunk(samples, r.request.Steps)
+	case r.request.Windows != nil:
 		whole = windowChunk(samples, r.request.Windows)
+	default:
+		whole = sampleChunk(samples)
 	}
 	for from := 0; from < len(whole.Times); from += chunkLength {
 		part := slice(whole, from, min(from+chunkLength, len(whole.Times)))

@@ -56,8 +56,13 @@ func (r *randomRun) write(t *rapid.T) {
 	for i := range samples {
 		seed = seed*6364136223846793005 + 1442695040888963407
 		samples[i] = series.Sample{TimeMs: (start + int64(i)*step) * r.unitMs, Value: float64(int32(seed>>33)%1000) / 4}
-		if seed>>58 == 0 {
+		switch seed >> 58 {
+		case 0:
 			samples[i].Value = math.NaN()
+		case 1:
+			samples[i].Value = math.Float64frombits(scan.StaleBits)
+		case 2:
+			samples[i].Value = math.Copysign(0, -1)
 		}
 	}
 	if err := r.subject.Put(key, samples...); err != nil {
@@ -72,6 +77,9 @@ func (r *randomRun) key(t *rapid.T) series.Key {
 	tags := []string{"host", rapid.SampledFrom([]string{"a", "b", "A", "ab"}).Draw(t, "host")}
 	if dc := rapid.SampledFrom([]string{"", "", "x", "y"}).Draw(t, "dc"); dc != "" {
 		tags = append(tags, "dc", dc)
+	}
+	if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
+		tags = append(tags, rapid.SampledFrom([]string{"empty", "__type__"}).Draw(t, "odd tag"), "")
 	}
 	return Key(r.database, rapid.SampledFrom([]string{"m", "m", "n"}).Draw(t, "metric"), tags...)
 }
@@ -104,10 +112,31 @@ func (r *randomRun) drawRange(t *rapid.T) (from, to int64) {
 	return from, from + rapid.Int64Range(0, 200_000).Draw(t, "length")*r.unitMs
 }
 
+func (r *randomRun) steps(t *rapid.T, request *scan.Request) *scan.Steps {
+	s := &scan.Steps{
+		FirstMs:  request.FromMs + rapid.Int64Range(-2000, 60_000).Draw(t, "first")*r.unitMs,
+		StepMs:   rapid.SampledFrom([]int64{1000, 60, 3000, 60_000}).Draw(t, "step")*r.unitMs + rapid.Int64Range(0, 1).Draw(t, "more"),
+		RangeMs:  rapid.SampledFrom([]int64{1000, 5, 2500, 300_000}).Draw(t, "width") * r.unitMs,
+		Function: scan.StepFunction(rapid.IntRange(int(scan.StepNewest), int(scan.StepLast)).Draw(t, "function")),
+	}
+	s.LastMs = s.FirstMs + rapid.SampledFrom([]int64{0, 1, 50, 150}).Draw(t, "steps")*s.StepMs
+	if rapid.Bool().Draw(t, "folded") {
+		s.Fold = &scan.Fold{
+			Kind:    scan.FoldKind(rapid.IntRange(int(scan.FoldCount), int(scan.FoldMax)).Draw(t, "fold")),
+			Without: rapid.Bool().Draw(t, "without"),
+			Names:   rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"host", "dc", "none", scan.NameTag}), 0, 2, rapid.ID[string]).Draw(t, "names"),
+		}
+	}
+	return s
+}
+
 func (r *randomRun) query(t *rapid.T) {
 	request := &scan.Request{Selector: r.selector(t), Parallel: rapid.IntRange(0, 3).Draw(t, "parallel")}
 	request.FromMs, request.ToMs = r.drawRange(t)
-	if rapid.Bool().Draw(t, "windows") {
+	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	case 0:
+		request.Steps = r.steps(t, request)
+	case 1:
 		request.Windows = &scan.Windows{
 			OriginMs:   rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(-10_000, 10_000)).Draw(t, "origin") * r.unitMs,
 			WidthMs:    rapid.SampledFrom([]int64{1, 10, 999, 1000, 24_000, 60_000, 3_600_000}).Draw(t, "width") * r.unitMs,
@@ -134,6 +163,10 @@ func (r *randomRun) query(t *rapid.T) {
 }
 
 func (r *randomRun) compare(t *rapid.T, request *scan.Request, got, want *scan.Chunk) {
+	if request.Steps != nil {
+		wantSteps(t, got, want)
+		return
+	}
 	if request.Windows != nil {
 		wantWindows(t, got, want, request.Windows.Aggregates)
 		return

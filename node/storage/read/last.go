@@ -60,6 +60,7 @@ type lastJob struct {
 // lastPoint is a point whose key is among those of its batch.
 type lastPoint struct {
 	series.Sample
+	ref    series.Ref
 	keyEnd int
 }
 
@@ -96,7 +97,7 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 				return err
 			}
 			if ok {
-				points[count] = lastPoint{sample, len(keys)}
+				points[count] = lastPoint{sample, ref, len(keys)}
 				count++
 			}
 		}
@@ -119,7 +120,7 @@ func (j *lastJob) give(points []lastPoint, keys []byte) error {
 			return nil
 		}
 		p := &points[i]
-		if err := j.visit(scan.Point{Key: keys[at:p.keyEnd:p.keyEnd], Sample: p.Sample}); err != nil {
+		if err := j.visit(scan.Point{Key: keys[at:p.keyEnd:p.keyEnd], Ref: p.ref, Sample: p.Sample}); err != nil {
 			j.stopped.Store(true) // before others visit
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -36,6 +37,9 @@ const refsInTurnMax = 8
 
 // Scan implements scan.Source.
 func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	if request.Steps != nil {
+		return steps.Scan(ctx, s, request, visit)
+	}
 	s.scans.Add(1)
 	if request.FromMs > request.ToMs {
 		return nil

@@ -22,6 +22,185 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// StepFunction is a function of PromQL over the samples of one series in a range of time.
+// Staleness markers (NaN with the bits 0x7ff0000000000002) are left out of all but NEWEST.
+type StepFunction int32
+
+const (
+	// Not known: the answer has samples.
+	StepFunction_STEP_FUNCTION_UNSPECIFIED StepFunction = 0
+	// The newest sample, as it is, staleness markers included.
+	StepFunction_STEP_FUNCTION_NEWEST StepFunction = 1
+	// rate
+	StepFunction_STEP_FUNCTION_RATE StepFunction = 2
+	// increase
+	StepFunction_STEP_FUNCTION_INCREASE StepFunction = 3
+	// delta
+	StepFunction_STEP_FUNCTION_DELTA StepFunction = 4
+	// irate
+	StepFunction_STEP_FUNCTION_IRATE StepFunction = 5
+	// idelta
+	StepFunction_STEP_FUNCTION_IDELTA StepFunction = 6
+	// deriv
+	StepFunction_STEP_FUNCTION_DERIV StepFunction = 7
+	// changes
+	StepFunction_STEP_FUNCTION_CHANGES StepFunction = 8
+	// resets
+	StepFunction_STEP_FUNCTION_RESETS StepFunction = 9
+	// avg_over_time
+	StepFunction_STEP_FUNCTION_AVG StepFunction = 10
+	// sum_over_time
+	StepFunction_STEP_FUNCTION_SUM StepFunction = 11
+	// min_over_time
+	StepFunction_STEP_FUNCTION_MIN StepFunction = 12
+	// max_over_time
+	StepFunction_STEP_FUNCTION_MAX StepFunction = 13
+	// count_over_time
+	StepFunction_STEP_FUNCTION_COUNT StepFunction = 14
+	// stddev_over_time
+	StepFunction_STEP_FUNCTION_STDDEV StepFunction = 15
+	// stdvar_over_time
+	StepFunction_STEP_FUNCTION_STDVAR StepFunction = 16
+	// present_over_time
+	StepFunction_STEP_FUNCTION_PRESENT StepFunction = 17
+	// last_over_time
+	StepFunction_STEP_FUNCTION_LAST StepFunction = 18
+)
+
+// Enum value maps for StepFunction.
+var (
+	StepFunction_name = map[int32]string{
+		0:  "STEP_FUNCTION_UNSPECIFIED",
+		1:  "STEP_FUNCTION_NEWEST",
+		2:  "STEP_FUNCTION_RATE",
+		3:  "STEP_FUNCTION_INCREASE",
+		4:  "STEP_FUNCTION_DELTA",
+		5:  "STEP_FUNCTION_IRATE",
+		6:  "STEP_FUNCTION_IDELTA",
+		7:  "STEP_FUNCTION_DERIV",
+		8:  "STEP_FUNCTION_CHANGES",
+		9:  "STEP_FUNCTION_RESETS",
+		10: "STEP_FUNCTION_AVG",
+		11: "STEP_FUNCTION_SUM",
+		12: "STEP_FUNCTION_MIN",
+		13: "STEP_FUNCTION_MAX",
+		14: "STEP_FUNCTION_COUNT",
+		15: "STEP_FUNCTION_STDDEV",
+		16: "STEP_FUNCTION_STDVAR",
+		17: "STEP_FUNCTION_PRESENT",
+		18: "STEP_FUNCTION_LAST",
+	}
+	StepFunction_value = map[string]int32{
+		"STEP_FUNCTION_UNSPECIFIED": 0,
+		"STEP_FUNCTION_NEWEST":      1,
+		"STEP_FUNCTION_RATE":        2,
+		"STEP_FUNCTION_INCREASE":    3,
+		"STEP_FUNCTION_DELTA":       4,
+		"STEP_FUNCTION_IRATE":       5,
+		"STEP_FUNCTION_IDELTA":      6,
+		"STEP_FUNCTION_DERIV":       7,
+		"STEP_FUNCTION_CHANGES":     8,
+		"STEP_FUNCTION_RESETS":      9,
+		"STEP_FUNCTION_AVG":         10,
+		"STEP_FUNCTION_SUM":         11,
+		"STEP_FUNCTION_MIN":         12,
+		"STEP_FUNCTION_MAX":         13,
+		"STEP_FUNCTION_COUNT":       14,
+		"STEP_FUNCTION_STDDEV":      15,
+		"STEP_FUNCTION_STDVAR":      16,
+		"STEP_FUNCTION_PRESENT":     17,
+		"STEP_FUNCTION_LAST":        18,
+	}
+)
+
+func (x StepFunction) Enum() *StepFunction {
+	p := new(StepFunction)
+	*p = x
+	return p
+}
+
+func (x StepFunction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StepFunction) Descriptor() protoreflect.EnumDescriptor {
+	return file_tickmesh_node_v1_read_proto_enumTypes[0].Descriptor()
+}
+
+func (StepFunction) Type() protoreflect.EnumType {
+	return &file_tickmesh_node_v1_read_proto_enumTypes[0]
+}
+
+func (x StepFunction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StepFunction.Descriptor instead.
+func (StepFunction) EnumDescriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{0}
+}
+
+// FoldKind is an aggregation over series whose result does not depend on their order.
+type FoldKind int32
+
+const (
+	// Not known: series stay apart.
+	FoldKind_FOLD_KIND_UNSPECIFIED FoldKind = 0
+	// How many series have a value.
+	FoldKind_FOLD_KIND_COUNT FoldKind = 1
+	// That one has.
+	FoldKind_FOLD_KIND_GROUP FoldKind = 2
+	// The least; of zeros, the negative one.
+	FoldKind_FOLD_KIND_MIN FoldKind = 3
+	// The greatest; of zeros, the positive one.
+	FoldKind_FOLD_KIND_MAX FoldKind = 4
+)
+
+// Enum value maps for FoldKind.
+var (
+	FoldKind_name = map[int32]string{
+		0: "FOLD_KIND_UNSPECIFIED",
+		1: "FOLD_KIND_COUNT",
+		2: "FOLD_KIND_GROUP",
+		3: "FOLD_KIND_MIN",
+		4: "FOLD_KIND_MAX",
+	}
+	FoldKind_value = map[string]int32{
+		"FOLD_KIND_UNSPECIFIED": 0,
+		"FOLD_KIND_COUNT":       1,
+		"FOLD_KIND_GROUP":       2,
+		"FOLD_KIND_MIN":         3,
+		"FOLD_KIND_MAX":         4,
+	}
+)
+
+func (x FoldKind) Enum() *FoldKind {
+	p := new(FoldKind)
+	*p = x
+	return p
+}
+
+func (x FoldKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FoldKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_tickmesh_node_v1_read_proto_enumTypes[1].Descriptor()
+}
+
+func (FoldKind) Type() protoreflect.EnumType {
+	return &file_tickmesh_node_v1_read_proto_enumTypes[1]
+}
+
+func (x FoldKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FoldKind.Descriptor instead.
+func (FoldKind) EnumDescriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{1}
+}
+
 // ShardEnd ends what an answer has for one shard. Each shard of the request has
 // one, else the answer was cut short.
 type ShardEnd struct {
@@ -142,6 +321,164 @@ func (x *ShardFrom) GetAfterId() uint32 {
 	return 0
 }
 
+// Fold asks for rows of groups of series. Tags that are empty, or called __name__, count as
+// absent.
+type Fold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of what.
+	Kind FoldKind `protobuf:"varint,1,opt,name=kind,proto3,enum=tickmesh.node.v1.FoldKind" json:"kind,omitempty"`
+	// Groups have all tags but these, and no metric; else these alone.
+	Without bool `protobuf:"varint,2,opt,name=without,proto3" json:"without,omitempty"`
+	// Names of tags, each once; __name__ is the metric.
+	Names         [][]byte `protobuf:"bytes,3,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fold) Reset() {
+	*x = Fold{}
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fold) ProtoMessage() {}
+
+func (x *Fold) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fold.ProtoReflect.Descriptor instead.
+func (*Fold) Descriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Fold) GetKind() FoldKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FoldKind_FOLD_KIND_UNSPECIFIED
+}
+
+func (x *Fold) GetWithout() bool {
+	if x != nil {
+		return x.Without
+	}
+	return false
+}
+
+func (x *Fold) GetNames() [][]byte {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// Steps asks for a value at each of first_ms, first_ms + step_ms, … up to last_ms: that of a
+// function over the samples in (step − range_ms, step]. A node of an older version does not
+// know of it and sends samples, and so does one that does not know the function.
+type Steps struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first step, milliseconds since 1970 UTC.
+	FirstMs int64 `protobuf:"varint,1,opt,name=first_ms,json=firstMs,proto3" json:"first_ms,omitempty"`
+	// No step is after it.
+	LastMs int64 `protobuf:"varint,2,opt,name=last_ms,json=lastMs,proto3" json:"last_ms,omitempty"`
+	// From one step to the next, at least 1.
+	StepMs int64 `protobuf:"varint,3,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
+	// How far a step looks back, at least 1.
+	RangeMs int64 `protobuf:"varint,4,opt,name=range_ms,json=rangeMs,proto3" json:"range_ms,omitempty"`
+	// The function.
+	Function StepFunction `protobuf:"varint,5,opt,name=function,proto3,enum=tickmesh.node.v1.StepFunction" json:"function,omitempty"`
+	// Groups instead of series. Whoever does not know of it sends series.
+	Fold          *Fold `protobuf:"bytes,6,opt,name=fold,proto3" json:"fold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Steps) Reset() {
+	*x = Steps{}
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Steps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Steps) ProtoMessage() {}
+
+func (x *Steps) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Steps.ProtoReflect.Descriptor instead.
+func (*Steps) Descriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Steps) GetFirstMs() int64 {
+	if x != nil {
+		return x.FirstMs
+	}
+	return 0
+}
+
+func (x *Steps) GetLastMs() int64 {
+	if x != nil {
+		return x.LastMs
+	}
+	return 0
+}
+
+func (x *Steps) GetStepMs() int64 {
+	if x != nil {
+		return x.StepMs
+	}
+	return 0
+}
+
+func (x *Steps) GetRangeMs() int64 {
+	if x != nil {
+		return x.RangeMs
+	}
+	return 0
+}
+
+func (x *Steps) GetFunction() StepFunction {
+	if x != nil {
+		return x.Function
+	}
+	return StepFunction_STEP_FUNCTION_UNSPECIFIED
+}
+
+func (x *Steps) GetFold() *Fold {
+	if x != nil {
+		return x.Fold
+	}
+	return nil
+}
+
 // ScanRequest asks for samples in [from_ms, to_ms], both inclusive.
 type ScanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -160,14 +497,17 @@ type ScanRequest struct {
 	// How new the answer has to be.
 	Freshness *v1.Freshness `protobuf:"bytes,7,opt,name=freshness,proto3" json:"freshness,omitempty"`
 	// Shards that may be read at once; 0: one.
-	Parallel      uint32 `protobuf:"varint,8,opt,name=parallel,proto3" json:"parallel,omitempty"`
+	Parallel uint32 `protobuf:"varint,8,opt,name=parallel,proto3" json:"parallel,omitempty"`
+	// Values at steps instead of samples; not with windows. What is sent as samples all the
+	// same, the caller evaluates itself.
+	Steps         *Steps `protobuf:"bytes,9,opt,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScanRequest) Reset() {
 	*x = ScanRequest{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[2]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -179,7 +519,7 @@ func (x *ScanRequest) String() string {
 func (*ScanRequest) ProtoMessage() {}
 
 func (x *ScanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[2]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -192,7 +532,7 @@ func (x *ScanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanRequest.ProtoReflect.Descriptor instead.
 func (*ScanRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{2}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ScanRequest) GetSelector() *v1.Selector {
@@ -251,6 +591,13 @@ func (x *ScanRequest) GetParallel() uint32 {
 	return 0
 }
 
+func (x *ScanRequest) GetSteps() *Steps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
 // Chunk is a stretch of one series.
 type Chunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -263,14 +610,21 @@ type Chunk struct {
 	// Its samples or windows; may be empty with the last one.
 	Columns *v1.Columns `protobuf:"bytes,4,opt,name=columns,proto3" json:"columns,omitempty"`
 	// It is the last chunk of the series.
-	SeriesEnd     bool `protobuf:"varint,5,opt,name=series_end,json=seriesEnd,proto3" json:"series_end,omitempty"`
+	SeriesEnd bool `protobuf:"varint,5,opt,name=series_end,json=seriesEnd,proto3" json:"series_end,omitempty"`
+	// The columns have values at steps: their times are numbers of steps, from 0 on. A step
+	// without a value that follows one with a value has a staleness marker.
+	Steps bool `protobuf:"varint,6,opt,name=steps,proto3" json:"steps,omitempty"`
+	// The columns are a row of a group of so many series, whose key says what they have in common,
+	// and id counts the rows of the shard. There are values; or counts, of COUNT; or neither,
+	// of GROUP. A group may have several rows. 0: of one series.
+	Series        uint64 `protobuf:"varint,7,opt,name=series,proto3" json:"series,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[3]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +636,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[3]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +649,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{3}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Chunk) GetShard() uint32 {
@@ -333,6 +687,20 @@ func (x *Chunk) GetSeriesEnd() bool {
 	return false
 }
 
+func (x *Chunk) GetSteps() bool {
+	if x != nil {
+		return x.Steps
+	}
+	return false
+}
+
+func (x *Chunk) GetSeries() uint64 {
+	if x != nil {
+		return x.Series
+	}
+	return 0
+}
+
 // ScanResponse is a part of the answer. Within a shard series come in growing
 // order of ids, each as chunks in order of time, and nothing of the shard after its
 // ShardEnd, not even in the same message. Shards may be interleaved.
@@ -348,7 +716,7 @@ type ScanResponse struct {
 
 func (x *ScanResponse) Reset() {
 	*x = ScanResponse{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[4]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +728,7 @@ func (x *ScanResponse) String() string {
 func (*ScanResponse) ProtoMessage() {}
 
 func (x *ScanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[4]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +741,7 @@ func (x *ScanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanResponse.ProtoReflect.Descriptor instead.
 func (*ScanResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{4}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ScanResponse) GetChunks() []*Chunk {
@@ -409,7 +777,7 @@ type LastRequest struct {
 
 func (x *LastRequest) Reset() {
 	*x = LastRequest{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[5]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +789,7 @@ func (x *LastRequest) String() string {
 func (*LastRequest) ProtoMessage() {}
 
 func (x *LastRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[5]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +802,7 @@ func (x *LastRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRequest.ProtoReflect.Descriptor instead.
 func (*LastRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{5}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LastRequest) GetSelector() *v1.Selector {
@@ -489,7 +857,7 @@ type LastPoint struct {
 
 func (x *LastPoint) Reset() {
 	*x = LastPoint{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[6]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +869,7 @@ func (x *LastPoint) String() string {
 func (*LastPoint) ProtoMessage() {}
 
 func (x *LastPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[6]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +882,7 @@ func (x *LastPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastPoint.ProtoReflect.Descriptor instead.
 func (*LastPoint) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{6}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LastPoint) GetShard() uint32 {
@@ -558,7 +926,7 @@ type LastResponse struct {
 
 func (x *LastResponse) Reset() {
 	*x = LastResponse{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[7]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -570,7 +938,7 @@ func (x *LastResponse) String() string {
 func (*LastResponse) ProtoMessage() {}
 
 func (x *LastResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[7]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -583,7 +951,7 @@ func (x *LastResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastResponse.ProtoReflect.Descriptor instead.
 func (*LastResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{7}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LastResponse) GetPoints() []*LastPoint {
@@ -622,7 +990,7 @@ type ListSeriesRequest struct {
 
 func (x *ListSeriesRequest) Reset() {
 	*x = ListSeriesRequest{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[8]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +1002,7 @@ func (x *ListSeriesRequest) String() string {
 func (*ListSeriesRequest) ProtoMessage() {}
 
 func (x *ListSeriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[8]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +1015,7 @@ func (x *ListSeriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSeriesRequest.ProtoReflect.Descriptor instead.
 func (*ListSeriesRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{8}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListSeriesRequest) GetSelector() *v1.Selector {
@@ -708,7 +1076,7 @@ type ShardKeys struct {
 
 func (x *ShardKeys) Reset() {
 	*x = ShardKeys{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[9]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +1088,7 @@ func (x *ShardKeys) String() string {
 func (*ShardKeys) ProtoMessage() {}
 
 func (x *ShardKeys) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[9]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +1101,7 @@ func (x *ShardKeys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardKeys.ProtoReflect.Descriptor instead.
 func (*ShardKeys) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{9}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ShardKeys) GetShard() uint32 {
@@ -770,7 +1138,7 @@ type ListSeriesResponse struct {
 
 func (x *ListSeriesResponse) Reset() {
 	*x = ListSeriesResponse{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[10]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +1150,7 @@ func (x *ListSeriesResponse) String() string {
 func (*ListSeriesResponse) ProtoMessage() {}
 
 func (x *ListSeriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[10]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +1163,7 @@ func (x *ListSeriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSeriesResponse.ProtoReflect.Descriptor instead.
 func (*ListSeriesResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{10}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListSeriesResponse) GetKeys() []*ShardKeys {
@@ -842,7 +1210,7 @@ type ListNamesRequest struct {
 
 func (x *ListNamesRequest) Reset() {
 	*x = ListNamesRequest{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[11]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +1222,7 @@ func (x *ListNamesRequest) String() string {
 func (*ListNamesRequest) ProtoMessage() {}
 
 func (x *ListNamesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[11]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +1235,7 @@ func (x *ListNamesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamesRequest.ProtoReflect.Descriptor instead.
 func (*ListNamesRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{11}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListNamesRequest) GetKind() v1.NameKind {
@@ -953,7 +1321,7 @@ type ListNamesResponse struct {
 
 func (x *ListNamesResponse) Reset() {
 	*x = ListNamesResponse{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[12]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1333,7 @@ func (x *ListNamesResponse) String() string {
 func (*ListNamesResponse) ProtoMessage() {}
 
 func (x *ListNamesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[12]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1346,7 @@ func (x *ListNamesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamesResponse.ProtoReflect.Descriptor instead.
 func (*ListNamesResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{12}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListNamesResponse) GetNames() [][]byte {
@@ -1016,7 +1384,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[13]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1396,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[13]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1409,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{13}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteRequest) GetSelector() *v1.Selector {
@@ -1092,7 +1460,7 @@ type DeleteResponse struct {
 
 func (x *DeleteResponse) Reset() {
 	*x = DeleteResponse{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[14]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1472,7 @@ func (x *DeleteResponse) String() string {
 func (*DeleteResponse) ProtoMessage() {}
 
 func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[14]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1485,7 @@ func (x *DeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteResponse.ProtoReflect.Descriptor instead.
 func (*DeleteResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{14}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteResponse) GetEnds() []*ShardEnd {
@@ -1150,7 +1518,7 @@ type ShardMark struct {
 
 func (x *ShardMark) Reset() {
 	*x = ShardMark{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[15]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1530,7 @@ func (x *ShardMark) String() string {
 func (*ShardMark) ProtoMessage() {}
 
 func (x *ShardMark) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[15]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1543,7 @@ func (x *ShardMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardMark.ProtoReflect.Descriptor instead.
 func (*ShardMark) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{15}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ShardMark) GetShard() uint32 {
@@ -1210,7 +1578,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[16]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1590,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[16]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1603,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{16}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HistoryRequest) GetSince() []*ShardMark {
@@ -1258,7 +1626,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[17]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1638,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[17]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1651,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{17}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HistoryResponse) GetChanges() []*ShardChange {
@@ -1314,7 +1682,7 @@ type ShardChange struct {
 
 func (x *ShardChange) Reset() {
 	*x = ShardChange{}
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[18]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1694,7 @@ func (x *ShardChange) String() string {
 func (*ShardChange) ProtoMessage() {}
 
 func (x *ShardChange) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_read_proto_msgTypes[18]
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1707,7 @@ func (x *ShardChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardChange.ProtoReflect.Descriptor instead.
 func (*ShardChange) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{18}
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ShardChange) GetMark() *ShardMark {
@@ -1367,7 +1735,18 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\x06leader\x18\x03 \x01(\tR\x06leader\"<\n" +
 	"\tShardFrom\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x19\n" +
-	"\bafter_id\x18\x02 \x01(\rR\aafterId\"\xd6\x02\n" +
+	"\bafter_id\x18\x02 \x01(\rR\aafterId\"f\n" +
+	"\x04Fold\x12.\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x1a.tickmesh.node.v1.FoldKindR\x04kind\x12\x18\n" +
+	"\awithout\x18\x02 \x01(\bR\awithout\x12\x14\n" +
+	"\x05names\x18\x03 \x03(\fR\x05names\"\xd7\x01\n" +
+	"\x05Steps\x12\x19\n" +
+	"\bfirst_ms\x18\x01 \x01(\x03R\afirstMs\x12\x17\n" +
+	"\alast_ms\x18\x02 \x01(\x03R\x06lastMs\x12\x17\n" +
+	"\astep_ms\x18\x03 \x01(\x03R\x06stepMs\x12\x19\n" +
+	"\brange_ms\x18\x04 \x01(\x03R\arangeMs\x12:\n" +
+	"\bfunction\x18\x05 \x01(\x0e2\x1e.tickmesh.node.v1.StepFunctionR\bfunction\x12*\n" +
+	"\x04fold\x18\x06 \x01(\v2\x16.tickmesh.node.v1.FoldR\x04fold\"\x85\x03\n" +
 	"\vScanRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x123\n" +
 	"\x06shards\x18\x02 \x03(\v2\x1b.tickmesh.node.v1.ShardFromR\x06shards\x12\x17\n" +
@@ -1376,14 +1755,17 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\awindows\x18\x05 \x01(\v2\x14.tickmesh.v1.WindowsR\awindows\x12/\n" +
 	"\x06limits\x18\x06 \x01(\v2\x17.tickmesh.v1.ScanLimitsR\x06limits\x124\n" +
 	"\tfreshness\x18\a \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\x12\x1a\n" +
-	"\bparallel\x18\b \x01(\rR\bparallel\"\x8e\x01\n" +
+	"\bparallel\x18\b \x01(\rR\bparallel\x12-\n" +
+	"\x05steps\x18\t \x01(\v2\x17.tickmesh.node.v1.StepsR\x05steps\"\xbc\x01\n" +
 	"\x05Chunk\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\fR\x03key\x12.\n" +
 	"\acolumns\x18\x04 \x01(\v2\x14.tickmesh.v1.ColumnsR\acolumns\x12\x1d\n" +
 	"\n" +
-	"series_end\x18\x05 \x01(\bR\tseriesEnd\"o\n" +
+	"series_end\x18\x05 \x01(\bR\tseriesEnd\x12\x14\n" +
+	"\x05steps\x18\x06 \x01(\bR\x05steps\x12\x16\n" +
+	"\x06series\x18\a \x01(\x04R\x06series\"o\n" +
 	"\fScanResponse\x12/\n" +
 	"\x06chunks\x18\x01 \x03(\v2\x17.tickmesh.node.v1.ChunkR\x06chunks\x12.\n" +
 	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xd8\x01\n" +
@@ -1450,7 +1832,34 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"Y\n" +
 	"\vShardChange\x12/\n" +
 	"\x04mark\x18\x01 \x01(\v2\x1b.tickmesh.node.v1.ShardMarkR\x04mark\x12\x19\n" +
-	"\bleast_ms\x18\x02 \x01(\x10R\aleastMsB<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
+	"\bleast_ms\x18\x02 \x01(\x10R\aleastMs*\xf1\x03\n" +
+	"\fStepFunction\x12\x1d\n" +
+	"\x19STEP_FUNCTION_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14STEP_FUNCTION_NEWEST\x10\x01\x12\x16\n" +
+	"\x12STEP_FUNCTION_RATE\x10\x02\x12\x1a\n" +
+	"\x16STEP_FUNCTION_INCREASE\x10\x03\x12\x17\n" +
+	"\x13STEP_FUNCTION_DELTA\x10\x04\x12\x17\n" +
+	"\x13STEP_FUNCTION_IRATE\x10\x05\x12\x18\n" +
+	"\x14STEP_FUNCTION_IDELTA\x10\x06\x12\x17\n" +
+	"\x13STEP_FUNCTION_DERIV\x10\a\x12\x19\n" +
+	"\x15STEP_FUNCTION_CHANGES\x10\b\x12\x18\n" +
+	"\x14STEP_FUNCTION_RESETS\x10\t\x12\x15\n" +
+	"\x11STEP_FUNCTION_AVG\x10\n" +
+	"\x12\x15\n" +
+	"\x11STEP_FUNCTION_SUM\x10\v\x12\x15\n" +
+	"\x11STEP_FUNCTION_MIN\x10\f\x12\x15\n" +
+	"\x11STEP_FUNCTION_MAX\x10\r\x12\x17\n" +
+	"\x13STEP_FUNCTION_COUNT\x10\x0e\x12\x18\n" +
+	"\x14STEP_FUNCTION_STDDEV\x10\x0f\x12\x18\n" +
+	"\x14STEP_FUNCTION_STDVAR\x10\x10\x12\x19\n" +
+	"\x15STEP_FUNCTION_PRESENT\x10\x11\x12\x16\n" +
+	"\x12STEP_FUNCTION_LAST\x10\x12*u\n" +
+	"\bFoldKind\x12\x19\n" +
+	"\x15FOLD_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fFOLD_KIND_COUNT\x10\x01\x12\x13\n" +
+	"\x0fFOLD_KIND_GROUP\x10\x02\x12\x11\n" +
+	"\rFOLD_KIND_MIN\x10\x03\x12\x11\n" +
+	"\rFOLD_KIND_MAX\x10\x04B<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
 
 var (
 	file_tickmesh_node_v1_read_proto_rawDescOnce sync.Once
@@ -1464,70 +1873,79 @@ func file_tickmesh_node_v1_read_proto_rawDescGZIP() []byte {
 	return file_tickmesh_node_v1_read_proto_rawDescData
 }
 
-var file_tickmesh_node_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_tickmesh_node_v1_read_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_tickmesh_node_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_tickmesh_node_v1_read_proto_goTypes = []any{
-	(*ShardEnd)(nil),           // 0: tickmesh.node.v1.ShardEnd
-	(*ShardFrom)(nil),          // 1: tickmesh.node.v1.ShardFrom
-	(*ScanRequest)(nil),        // 2: tickmesh.node.v1.ScanRequest
-	(*Chunk)(nil),              // 3: tickmesh.node.v1.Chunk
-	(*ScanResponse)(nil),       // 4: tickmesh.node.v1.ScanResponse
-	(*LastRequest)(nil),        // 5: tickmesh.node.v1.LastRequest
-	(*LastPoint)(nil),          // 6: tickmesh.node.v1.LastPoint
-	(*LastResponse)(nil),       // 7: tickmesh.node.v1.LastResponse
-	(*ListSeriesRequest)(nil),  // 8: tickmesh.node.v1.ListSeriesRequest
-	(*ShardKeys)(nil),          // 9: tickmesh.node.v1.ShardKeys
-	(*ListSeriesResponse)(nil), // 10: tickmesh.node.v1.ListSeriesResponse
-	(*ListNamesRequest)(nil),   // 11: tickmesh.node.v1.ListNamesRequest
-	(*ListNamesResponse)(nil),  // 12: tickmesh.node.v1.ListNamesResponse
-	(*DeleteRequest)(nil),      // 13: tickmesh.node.v1.DeleteRequest
-	(*DeleteResponse)(nil),     // 14: tickmesh.node.v1.DeleteResponse
-	(*ShardMark)(nil),          // 15: tickmesh.node.v1.ShardMark
-	(*HistoryRequest)(nil),     // 16: tickmesh.node.v1.HistoryRequest
-	(*HistoryResponse)(nil),    // 17: tickmesh.node.v1.HistoryResponse
-	(*ShardChange)(nil),        // 18: tickmesh.node.v1.ShardChange
-	(*v1.Error)(nil),           // 19: tickmesh.v1.Error
-	(*v1.Selector)(nil),        // 20: tickmesh.v1.Selector
-	(*v1.Windows)(nil),         // 21: tickmesh.v1.Windows
-	(*v1.ScanLimits)(nil),      // 22: tickmesh.v1.ScanLimits
-	(*v1.Freshness)(nil),       // 23: tickmesh.v1.Freshness
-	(*v1.Columns)(nil),         // 24: tickmesh.v1.Columns
-	(v1.NameKind)(0),           // 25: tickmesh.v1.NameKind
-	(*v1.BatchId)(nil),         // 26: tickmesh.v1.BatchId
+	(StepFunction)(0),          // 0: tickmesh.node.v1.StepFunction
+	(FoldKind)(0),              // 1: tickmesh.node.v1.FoldKind
+	(*ShardEnd)(nil),           // 2: tickmesh.node.v1.ShardEnd
+	(*ShardFrom)(nil),          // 3: tickmesh.node.v1.ShardFrom
+	(*Fold)(nil),               // 4: tickmesh.node.v1.Fold
+	(*Steps)(nil),              // 5: tickmesh.node.v1.Steps
+	(*ScanRequest)(nil),        // 6: tickmesh.node.v1.ScanRequest
+	(*Chunk)(nil),              // 7: tickmesh.node.v1.Chunk
+	(*ScanResponse)(nil),       // 8: tickmesh.node.v1.ScanResponse
+	(*LastRequest)(nil),        // 9: tickmesh.node.v1.LastRequest
+	(*LastPoint)(nil),          // 10: tickmesh.node.v1.LastPoint
+	(*LastResponse)(nil),       // 11: tickmesh.node.v1.LastResponse
+	(*ListSeriesRequest)(nil),  // 12: tickmesh.node.v1.ListSeriesRequest
+	(*ShardKeys)(nil),          // 13: tickmesh.node.v1.ShardKeys
+	(*ListSeriesResponse)(nil), // 14: tickmesh.node.v1.ListSeriesResponse
+	(*ListNamesRequest)(nil),   // 15: tickmesh.node.v1.ListNamesRequest
+	(*ListNamesResponse)(nil),  // 16: tickmesh.node.v1.ListNamesResponse
+	(*DeleteRequest)(nil),      // 17: tickmesh.node.v1.DeleteRequest
+	(*DeleteResponse)(nil),     // 18: tickmesh.node.v1.DeleteResponse
+	(*ShardMark)(nil),          // 19: tickmesh.node.v1.ShardMark
+	(*HistoryRequest)(nil),     // 20: tickmesh.node.v1.HistoryRequest
+	(*HistoryResponse)(nil),    // 21: tickmesh.node.v1.HistoryResponse
+	(*ShardChange)(nil),        // 22: tickmesh.node.v1.ShardChange
+	(*v1.Error)(nil),           // 23: tickmesh.v1.Error
+	(*v1.Selector)(nil),        // 24: tickmesh.v1.Selector
+	(*v1.Windows)(nil),         // 25: tickmesh.v1.Windows
+	(*v1.ScanLimits)(nil),      // 26: tickmesh.v1.ScanLimits
+	(*v1.Freshness)(nil),       // 27: tickmesh.v1.Freshness
+	(*v1.Columns)(nil),         // 28: tickmesh.v1.Columns
+	(v1.NameKind)(0),           // 29: tickmesh.v1.NameKind
+	(*v1.BatchId)(nil),         // 30: tickmesh.v1.BatchId
 }
 var file_tickmesh_node_v1_read_proto_depIdxs = []int32{
-	19, // 0: tickmesh.node.v1.ShardEnd.error:type_name -> tickmesh.v1.Error
-	20, // 1: tickmesh.node.v1.ScanRequest.selector:type_name -> tickmesh.v1.Selector
-	1,  // 2: tickmesh.node.v1.ScanRequest.shards:type_name -> tickmesh.node.v1.ShardFrom
-	21, // 3: tickmesh.node.v1.ScanRequest.windows:type_name -> tickmesh.v1.Windows
-	22, // 4: tickmesh.node.v1.ScanRequest.limits:type_name -> tickmesh.v1.ScanLimits
-	23, // 5: tickmesh.node.v1.ScanRequest.freshness:type_name -> tickmesh.v1.Freshness
-	24, // 6: tickmesh.node.v1.Chunk.columns:type_name -> tickmesh.v1.Columns
-	3,  // 7: tickmesh.node.v1.ScanResponse.chunks:type_name -> tickmesh.node.v1.Chunk
-	0,  // 8: tickmesh.node.v1.ScanResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	20, // 9: tickmesh.node.v1.LastRequest.selector:type_name -> tickmesh.v1.Selector
-	22, // 10: tickmesh.node.v1.LastRequest.limits:type_name -> tickmesh.v1.ScanLimits
-	23, // 11: tickmesh.node.v1.LastRequest.freshness:type_name -> tickmesh.v1.Freshness
-	6,  // 12: tickmesh.node.v1.LastResponse.points:type_name -> tickmesh.node.v1.LastPoint
-	0,  // 13: tickmesh.node.v1.LastResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	20, // 14: tickmesh.node.v1.ListSeriesRequest.selector:type_name -> tickmesh.v1.Selector
-	23, // 15: tickmesh.node.v1.ListSeriesRequest.freshness:type_name -> tickmesh.v1.Freshness
-	9,  // 16: tickmesh.node.v1.ListSeriesResponse.keys:type_name -> tickmesh.node.v1.ShardKeys
-	0,  // 17: tickmesh.node.v1.ListSeriesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	25, // 18: tickmesh.node.v1.ListNamesRequest.kind:type_name -> tickmesh.v1.NameKind
-	23, // 19: tickmesh.node.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
-	0,  // 20: tickmesh.node.v1.ListNamesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	20, // 21: tickmesh.node.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
-	26, // 22: tickmesh.node.v1.DeleteRequest.batch_id:type_name -> tickmesh.v1.BatchId
-	0,  // 23: tickmesh.node.v1.DeleteResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	15, // 24: tickmesh.node.v1.HistoryRequest.since:type_name -> tickmesh.node.v1.ShardMark
-	18, // 25: tickmesh.node.v1.HistoryResponse.changes:type_name -> tickmesh.node.v1.ShardChange
-	0,  // 26: tickmesh.node.v1.HistoryResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	15, // 27: tickmesh.node.v1.ShardChange.mark:type_name -> tickmesh.node.v1.ShardMark
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	23, // 0: tickmesh.node.v1.ShardEnd.error:type_name -> tickmesh.v1.Error
+	1,  // 1: tickmesh.node.v1.Fold.kind:type_name -> tickmesh.node.v1.FoldKind
+	0,  // 2: tickmesh.node.v1.Steps.function:type_name -> tickmesh.node.v1.StepFunction
+	4,  // 3: tickmesh.node.v1.Steps.fold:type_name -> tickmesh.node.v1.Fold
+	24, // 4: tickmesh.node.v1.ScanRequest.selector:type_name -> tickmesh.v1.Selector
+	3,  // 5: tickmesh.node.v1.ScanRequest.shards:type_name -> tickmesh.node.v1.ShardFrom
+	25, // 6: tickmesh.node.v1.ScanRequest.windows:type_name -> tickmesh.v1.Windows
+	26, // 7: tickmesh.node.v1.ScanRequest.limits:type_name -> tickmesh.v1.ScanLimits
+	27, // 8: tickmesh.node.v1.ScanRequest.freshness:type_name -> tickmesh.v1.Freshness
+	5,  // 9: tickmesh.node.v1.ScanRequest.steps:type_name -> tickmesh.node.v1.Steps
+	28, // 10: tickmesh.node.v1.Chunk.columns:type_name -> tickmesh.v1.Columns
+	7,  // 11: tickmesh.node.v1.ScanResponse.chunks:type_name -> tickmesh.node.v1.Chunk
+	2,  // 12: tickmesh.node.v1.ScanResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	24, // 13: tickmesh.node.v1.LastRequest.selector:type_name -> tickmesh.v1.Selector
+	26, // 14: tickmesh.node.v1.LastRequest.limits:type_name -> tickmesh.v1.ScanLimits
+	27, // 15: tickmesh.node.v1.LastRequest.freshness:type_name -> tickmesh.v1.Freshness
+	10, // 16: tickmesh.node.v1.LastResponse.points:type_name -> tickmesh.node.v1.LastPoint
+	2,  // 17: tickmesh.node.v1.LastResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	24, // 18: tickmesh.node.v1.ListSeriesRequest.selector:type_name -> tickmesh.v1.Selector
+	27, // 19: tickmesh.node.v1.ListSeriesRequest.freshness:type_name -> tickmesh.v1.Freshness
+	13, // 20: tickmesh.node.v1.ListSeriesResponse.keys:type_name -> tickmesh.node.v1.ShardKeys
+	2,  // 21: tickmesh.node.v1.ListSeriesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	29, // 22: tickmesh.node.v1.ListNamesRequest.kind:type_name -> tickmesh.v1.NameKind
+	27, // 23: tickmesh.node.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
+	2,  // 24: tickmesh.node.v1.ListNamesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	24, // 25: tickmesh.node.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
+	30, // 26: tickmesh.node.v1.DeleteRequest.batch_id:type_name -> tickmesh.v1.BatchId
+	2,  // 27: tickmesh.node.v1.DeleteResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	19, // 28: tickmesh.node.v1.HistoryRequest.since:type_name -> tickmesh.node.v1.ShardMark
+	22, // 29: tickmesh.node.v1.HistoryResponse.changes:type_name -> tickmesh.node.v1.ShardChange
+	2,  // 30: tickmesh.node.v1.HistoryResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	19, // 31: tickmesh.node.v1.ShardChange.mark:type_name -> tickmesh.node.v1.ShardMark
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_node_v1_read_proto_init() }
@@ -1540,13 +1958,14 @@ func file_tickmesh_node_v1_read_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_node_v1_read_proto_rawDesc), len(file_tickmesh_node_v1_read_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   19,
+			NumEnums:      2,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_tickmesh_node_v1_read_proto_goTypes,
 		DependencyIndexes: file_tickmesh_node_v1_read_proto_depIdxs,
+		EnumInfos:         file_tickmesh_node_v1_read_proto_enumTypes,
 		MessageInfos:      file_tickmesh_node_v1_read_proto_msgTypes,
 	}.Build()
 	File_tickmesh_node_v1_read_proto = out.File

@@ -1,0 +1,243 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// stepEvaluator makes values at steps of the samples of one series after the other, where
+// nodes have sent samples.
+type stepEvaluator struct {
+	*steps.Evaluator
+	bytesMax int64
+	open     bool // samples of the series have come
+	lastMs   int64
+	chunk    scan.Chunk
+}
+
+func newStepEvaluator(request *scan.Request) *stepEvaluator {
+	return &stepEvaluator{Evaluator: steps.NewEvaluator(request.Steps), bytesMax: request.Limits.BytesMax}
+}
+
+func (e *stepEvaluator) begin() {
+	e.Begin()
+	e.open, e.lastMs = true, scan.TimeMsMin-1
+}
+
+// add takes the columns of the next chunk.
+func (e *stepEvaluator) add(m *tickmeshv1.Columns) error {
+	if err := wire.SetChunk(&e.chunk, m); err != nil {
+		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+	}
+	n := len(e.chunk.Times)
+	if len(e.chunk.Values) != n {
+		return fmt.Errorf("%w: %d values of %d samples", wire.ErrInternal, len(e.chunk.Values), n)
+	}
+	if n == 0 {
+		return nil
+	}
+	if e.chunk.Times[0] <= e.lastMs {
+		return fmt.Errorf("%w: samples of a series out of order", wire.ErrInternal)
+	}
+	e.lastMs = e.chunk.Times[n-1]
+	e.Add(e.chunk.Times, e.chunk.Values)
+	if limited(int64(e.Bytes()), e.bytesMax) {
+		return &scan.LimitError{What: "bytes", Limit: e.bytesMax}
+	}
+	return nil
+}
+
+// end returns a copy of the steps, in memory that is given, and their values, which are used again.
+func (e *stepEvaluator) end(times []int64) ([]int64, []float64) {
+	e.open = false
+	at, values := e.End()
+	return append(times[:0], at...), values
+}
+
+// fold is Scan for rows of groups. What came of a shard is held until it has ended, as the
+// rows of another node may be of other series.
+func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	total := scanRun{request: request}
+	l := newShardList(s, func(rows []*scan.Chunk) error {
+		for _, row := range rows {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if limited(total.seriesGiven.Add(max(1, row.Series)), request.Limits.SeriesMax) {
+				return &scan.LimitError{What: "series", Limit: request.Limits.SeriesMax}
+			}
+			if err := total.count(len(row.Times), false); err != nil {
+				return err
+			}
+			if err := visit(0, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	l.parallel = max(1, request.Parallel)
+	l.ask = func(ctx context.Context, o *group) error {
+		stream, err := await(o.watchdog, func() (nodev1.NodeService_ScanClient, error) {
+			return o.node.reads.Scan(ctx, &nodev1.ScanRequest{
+				Selector: wire.FromSelector(&request.Selector), Shards: fromOf(o.reads), FromMs: max(request.FromMs, scan.TimeMsMin), ToMs: min(request.ToMs, scan.TimeMsMax),
+				Steps: wire.FromSteps(request.Steps), Limits: wire.FromLimits(request.Limits), Freshness: s.freshness(), Parallel: 1,
+			})
+		})
+		if err != nil {
+			return err
+		}
+		c := newFoldCall(l, o, request)
+		return receive(c.listCall, stream.Recv, c.take)
+	}
+	return unlessStopped(l.run(ctx, request.Shards))
+}
+
+// foldCall is one call of a fold. A node gives one series after the other.
+type foldCall struct {
+	*listCall[*scan.Chunk]
+	request *scan.Request
+
+	// Of nodes that send samples.
+	evaluator *stepEvaluator
+	shard, id uint32 // of the open series; id 0: none is open
+	key       series.Key
+	folders   map[uint32]*steps.Folder // by shard
+}
+
+func newFoldCall(l *shardList[*scan.Chunk], o *group, request *scan.Request) *foldCall {
+	return &foldCall{listCall: l.newCall(o), request: request, evaluator: newStepEvaluator(request), folders: map[uint32]*steps.Folder{}}
+}
+
+// take takes a message. Its errors end the scan.
+func (c *foldCall) take(m *nodev1.ScanResponse) error {
+	ends := m.GetEnds()
+	for _, chunk := range m.GetChunks() {
+		if c.id != 0 && chunk.GetShard() != c.shard {
+			// The open series may be one of a shard that has ended early.
+			at := slices.IndexFunc(ends, func(e *nodev1.ShardEnd) bool { return e.GetShard() == c.shard && e.GetError() != nil })
+			if at >= 0 {
+				if err := c.endShard(ends[at]); err != nil {
+					return err
+				}
+				ends = slices.Concat(ends[:at], ends[at+1:])
+			}
+		}
+		if err := c.addChunk(chunk); err != nil {
+			return err
+		}
+	}
+	for _, e := range ends {
+		if err := c.endShard(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *foldCall) addChunk(m *nodev1.Chunk) error {
+	switch {
+	case !m.GetSteps():
+		return c.addSamples(m)
+	case c.id != 0:
+		return fmt.Errorf("%w: a row within series %d of shard %d", wire.ErrInternal, c.id, c.shard)
+	}
+	row := &scan.Chunk{}
+	if err := wire.SetStepChunk(row, m.GetColumns(), c.request.Steps, m.GetSeries()); err != nil {
+		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+	}
+	return c.addRow(m.GetShard(), m.GetKey(), row)
+}
+
+// addRow holds a row, which is the call's from now on.
+func (c *foldCall) addRow(shard uint32, key series.Key, row *scan.Chunk) error {
+	if len(row.Times) == 0 {
+		return nil
+	}
+	if _, _, _, err := key.Parts(nil); err != nil {
+		return fmt.Errorf("%w: a row of shard %d: %w", wire.ErrInternal, shard, err)
+	}
+	row.Key = key
+	return c.add(shard, row, len(key)+columnBytes*len(row.Times)+itemBytes)
+}
+
+// addSamples takes samples of a node that does not fold.
+func (c *foldCall) addSamples(m *nodev1.Chunk) error {
+	if c.id == 0 {
+		if len(m.GetKey()) == 0 && m.GetSeriesEnd() && len(m.GetColumns().GetTimeDeltasMs()) == 0 {
+			return nil // the end of a row
+		}
+		if _, err := c.group.find(m.GetShard()); err != nil {
+			return err
+		}
+		c.shard, c.id, c.key = m.GetShard(), m.GetId(), m.GetKey()
+		if _, _, _, err := c.key.Parts(nil); err != nil || c.id == 0 {
+			return fmt.Errorf("%w: series %d of shard %d has no key", wire.ErrInternal, c.id, c.shard)
+		}
+		c.evaluator.begin()
+	} else if m.GetShard() != c.shard || m.GetId() != c.id {
+		return fmt.Errorf("%w: series %d of shard %d within series %d of shard %d", wire.ErrInternal, m.GetId(), m.GetShard(), c.id, c.shard)
+	}
+	if err := c.evaluator.add(m.GetColumns()); err != nil || !m.GetSeriesEnd() {
+		return err
+	}
+	c.id = 0
+	times, values := c.evaluator.end(nil)
+	if len(times) == 0 {
+		return nil
+	}
+	f := c.folders[c.shard]
+	if f == nil {
+		f = steps.NewFolder(c.request.Steps)
+		c.folders[c.shard] = f
+	}
+	if ok, err := f.Add(c.key, times, values); err != nil {
+		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+	} else if !ok {
+		return c.addRow(c.shard, c.key, &scan.Chunk{Times: times, Values: slices.Clone(values)})
+	}
+	if f.Bytes() < foldedBytesMax {
+		return nil
+	}
+	return c.flush(c.shard)
+}
+
+// foldedBytesMax is how much the groups of one shard take until their rows are held instead, which
+// are counted.
+const foldedBytesMax = 256 << 10
+
+// flush holds the rows of what was folded here of a shard.
+func (c *foldCall) flush(shard uint32) error {
+	f := c.folders[shard]
+	if f == nil {
+		return nil
+	}
+	return f.Visit(series.Ref{}, func(row *scan.Chunk) error {
+		return c.addRow(shard, slices.Clone(row.Key), &scan.Chunk{
+			Times: slices.Clone(row.Times), Values: slices.Clone(row.Values), Count: slices.Clone(row.Count), Series: row.Series,
+		})
+	})
+}
+
+// endShard emits what is held of a shard, if it is complete.
+func (c *foldCall) endShard(e *nodev1.ShardEnd) error {
+	if e.GetError() == nil {
+		if c.id != 0 && c.shard == e.GetShard() {
+			return fmt.Errorf("%w: shard %d has ended within a series", wire.ErrInternal, c.shard)
+		}
+		if err := c.flush(e.GetShard()); err != nil {
+			return err
+		}
+	} else if c.shard == e.GetShard() {
+		c.id = 0
+	}
+	delete(c.folders, e.GetShard())
+	return c.end([]*nodev1.ShardEnd{e})
+}
