@@ -53,7 +53,7 @@ func (f *Folder) Add(key series.Key, times []int64, values []float64) (ok bool, 
 		return ok, err
 	}
 	if f.request.Function == scan.StepNewest {
-		f.times, f.values = appendNewest(f.request, f.times[:0], f.values[:0], times, values)
+		f.times, f.values = AppendNewest(f.request, f.times[:0], f.values[:0], times, values)
 		times, values = f.times, f.values
 	}
 	if len(times) == 0 {
@@ -218,9 +218,9 @@ func (f *Folder) fill(r *row) {
 	}
 }
 
-// appendNewest appends what an instant selector has at the steps: the newest sample that can be
+// AppendNewest appends what an instant selector has at the steps: the newest sample that can be
 // seen, if it is no staleness marker.
-func appendNewest(s *scan.Steps, toTimes []int64, toValues []float64, times []int64, values []float64) ([]int64, []float64) {
+func AppendNewest(s *scan.Steps, toTimes []int64, toValues []float64, times []int64, values []float64) ([]int64, []float64) {
 	next := 0 // sample: those before are not younger than the step
 	for at := s.FirstMs; at <= s.LastMs; at += s.StepMs {
 		for next < len(times) && times[next] <= at {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/kahansum"
 
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
@@ -49,11 +50,11 @@ func (c *cell) add(op parser.ItemType, v float64) {
 	case parser.AVG:
 		c.addToMean(v)
 	case parser.MAX:
-		if c.value < v || math.IsNaN(c.value) {
+		if steps.Above(v, c.value) {
 			c.value = v
 		}
 	case parser.MIN:
-		if c.value > v || math.IsNaN(c.value) {
+		if steps.Below(v, c.value) {
 			c.value = v
 		}
 	case parser.COUNT:
@@ -98,12 +99,12 @@ const cellsMax = 1 << 16
 
 // aggregate returns the groups of series whose values are at some of the steps. Staleness
 // markers are no values. Errors: that of the context, and what admission control refuses.
-func aggregate(ctx context.Context, e *parser.AggregateExpr, input []column, startMs, stepMs int64, steps int) (promql.Matrix, error) {
+func aggregate(ctx context.Context, e *parser.AggregateExpr, input []column, startMs, stepMs int64, count int) (promql.Matrix, error) {
 	groups, of := groupsOf(e, input)
 	if len(groups) == 0 {
 		return groups, nil
 	}
-	inBlock := max(1, min(steps, cellsMax/len(groups)))
+	inBlock := max(1, min(count, cellsMax/len(groups)))
 	const seriesBytes, groupBytes, cellBytes, pointBytes = 16, 96, 48, 16
 	entry := admission.Of(ctx)
 	if err := entry.Take(int64(seriesBytes*len(input) + (groupBytes+cellBytes*inBlock)*len(groups))); err != nil {
@@ -111,7 +112,7 @@ func aggregate(ctx context.Context, e *parser.AggregateExpr, input []column, sta
 	}
 	cells := make([]cell, inBlock*len(groups))
 	next := make([]int, len(input)) // value of each series
-	for from := 0; from < steps; from += inBlock {
+	for from := 0; from < count; from += inBlock {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func addValues(cells []cell, op parser.ItemType, c *column, from int, fromMs, st
 		if step >= len(cells) {
 			return i
 		}
-		if v := c.values[i]; !isStale(v) {
+		if v := c.values[i]; !steps.IsStale(v) {
 			cells[step].add(op, v)
 		}
 		step, atMs = step+1, atMs+stepMs

@@ -19,7 +19,7 @@ type collector struct {
 	grid  grid
 	thin  bool // by the grid
 
-	ranged *rangedWorker // nil: the samples are kept as they are
+	ranged *rangedCall // whose values come; nil: samples
 
 	key    series.Key // of the series that is being visited; empty before the first
 	times  []int64    // its samples so far
@@ -60,21 +60,22 @@ func (c *collector) visit(chunk *scan.Chunk) error {
 		}
 		c.key = append(c.key[:0], chunk.Key...)
 	}
-	held := int64(0)
 	switch {
 	case c.ranged != nil:
-		c.ranged.add(chunk.Times, chunk.Values)
-		held = int64(c.ranged.bytes())
+		for _, t := range chunk.Times {
+			c.times = append(c.times, t+c.ranged.offsetMs)
+		}
+		c.values = append(c.values, chunk.Values...)
 	case c.thin:
 		if len(c.times) == 0 {
-			n := c.grid.likely(len(chunk.Times))
+			n := len(chunk.Times)
 			c.times, c.values = slices.Grow(c.times, n), slices.Grow(c.values, n)
 		}
 		c.times, c.values = c.grid.thin(c.times, c.values, &c.next, chunk.Times, chunk.Values)
 	default:
 		c.times, c.values = append(c.times, chunk.Times...), append(c.values, chunk.Values...)
 	}
-	if held += int64(8 * (cap(c.times) + cap(c.values))); held != c.held {
+	if held := int64(8 * (cap(c.times) + cap(c.values))); held != c.held {
 		grown := held - c.held
 		c.held = held
 		return c.entry.Take(grown)
@@ -84,14 +85,9 @@ func (c *collector) visit(chunk *scan.Chunk) error {
 
 // finish makes a column of the series that has been visited, if any.
 func (c *collector) finish() error {
-	times, values := c.times, c.values
-	if c.ranged != nil {
-		times, values = c.ranged.end()
-		defer c.ranged.begin()
-	}
 	var err error
-	if len(c.key) > 0 && len(times) > 0 {
-		err = c.keep(c.key, times, values)
+	if len(c.key) > 0 && len(c.times) > 0 {
+		err = c.keep(c.key, c.times, c.values)
 	}
 	c.key, c.times, c.values, c.next = c.key[:0], c.times[:0], c.values[:0], 0
 	return err

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/stats"
 
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/slab"
 )
@@ -74,6 +76,14 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 	var runs [][]column
 	var err error
 	g := d.grid()
+	if matrix, notes, ok, err := d.folded(ctx, reader, g); ok || err != nil {
+		if err != nil {
+			result.Err = fmt.Errorf("expanding series: %w", err)
+			return result
+		}
+		result.Warnings = notes
+		return d.finish(result, matrix)
+	}
 	if d.ranged != nil {
 		runs, result.Warnings, err = reader.readRanged(ctx, d.ranged)
 	} else {
@@ -102,6 +112,11 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 		result.Err = err
 		return result
 	}
+	return d.finish(result, matrix)
+}
+
+// finish sets the value of the result.
+func (d *directQuery) finish(result *promql.Result, matrix promql.Matrix) *promql.Result {
 	if d.span.step == 0 {
 		result.Value = vectorOf(matrix, d.span.start.UnixMilli())
 		return result
@@ -138,6 +153,10 @@ func (d *directQuery) values(ctx context.Context, g grid, series []ranked) ([]co
 		return nil, err
 	}
 	list := make([]column, 0, len(series))
+	request, ok := g.request(scan.StepNewest)
+	if !ok {
+		return nil, nil
+	}
 	var stamps slab.Slab[int64]
 	var numbers slab.Slab[float64]
 	var times []int64 // of one series
@@ -152,8 +171,11 @@ func (d *directQuery) values(ctx context.Context, g grid, series []ranked) ([]co
 		}
 		c := *series[i].column
 		if d.ranged == nil {
-			if times, values = g.appendSteps(times[:0], values[:0], &c, d.offsetMs()); len(times) == 0 {
+			if times, values = steps.AppendNewest(request, times[:0], values[:0], c.times, c.values); len(times) == 0 {
 				continue
+			}
+			for i := range times {
+				times[i] += d.offsetMs()
 			}
 			var grownTimes, grownValues int
 			c.times, grownTimes = stamps.Take(len(times))
@@ -178,33 +200,11 @@ func (d *directQuery) values(ctx context.Context, g grid, series []ranked) ([]co
 func (c *column) present() int {
 	n := 0
 	for _, v := range c.values {
-		if !isStale(v) {
+		if !steps.IsStale(v) {
 			n++
 		}
 	}
 	return n
-}
-
-// appendSteps appends what a selector gives at the times of the grid, offsetMs later: the
-// newest sample that can be seen, if it is no staleness marker.
-func (g grid) appendSteps(times []int64, values []float64, c *column, offsetMs int64) ([]int64, []float64) {
-	next := 0 // sample: those before are not younger than the time
-	for at := g.firstMs; at <= g.lastMs; at += g.stepMs {
-		for next < len(c.times) && c.times[next] <= at {
-			next++
-		}
-		if next == 0 || c.times[next-1] <= at-g.widthMs { // nothing is seen until the next sample
-			if next == len(c.times) {
-				break
-			}
-			at = g.at(c.times[next]) - g.stepMs
-			continue
-		}
-		if v := c.values[next-1]; !isStale(v) {
-			times, values = append(times, at+offsetMs), append(values, v)
-		}
-	}
-	return times, values
 }
 
 // matrixOf returns series with their values but staleness markers.
@@ -222,7 +222,7 @@ func matrixOf(entry *admission.Entry, list []column) (promql.Matrix, error) {
 		}
 		n := 0
 		for j, t := range c.times {
-			if v := c.values[j]; !isStale(v) {
+			if v := c.values[j]; !steps.IsStale(v) {
 				points[n] = promql.FPoint{T: t, F: v}
 				n++
 			}

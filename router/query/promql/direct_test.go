@@ -28,7 +28,7 @@ func randomSeries(t *rapid.T) *scantest.Memory {
 		})
 		times := rapid.SliceOfNDistinct(rapid.Int64Range(0, 100), 0, 40, rapid.ID[int64]).Draw(t, "times")
 		for _, at := range times {
-			v := rapid.SampledFrom([]float64{1, 2.5, -3, math.NaN(), math.Inf(1), 1e308, -1e308, 1e-9, math.Float64frombits(value.StaleNaN)}).Draw(t, "value")
+			v := rapid.SampledFrom([]float64{1, 2.5, -3, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), 1e308, -1e308, 1e-9, math.Float64frombits(value.StaleNaN)}).Draw(t, "value")
 			if err := m.Put(key, series.Sample{TimeMs: at * 1000, Value: v}); err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,8 @@ func evaluated(t interface{ Fatal(...any) }, h *handler, text, statistics string
 func TestDirect(t *testing.T) {
 	texts := []string{
 		"m", "(m)", "((m offset 7s))", "m offset -3s", `{__name__=~"m|n"}`, "absent_metric",
-		"sum(m)", "avg by (g) (m)", "min without (n) ((m offset 7s))", "max by (__name__, none) (m)", "count(m)", "group by (n, g) (m)",
+		"sum(m)", "avg by (g) (m)", "min without (n) ((m offset 7s))", "max by (__name__, none) (m)", "count(m)", "max without (n) (rate(m[30s]))", "min(m) by (g)", `count by (g, __name__) ({__name__=~"m|n"})`,
+		"group without (g) (increase(m[20s] offset 7s))", "max by (__name__, g) (last_over_time(m[9s]))", "count by (__name__) (deriv(m[40s]))", "group by (n, g) (m)",
 		"(sum without (g) (rate(m[30s])))", "avg(avg_over_time(m[20s]))", "count by (g) (last_over_time(m[3s]))", "sum(absent_metric)",
 		"avg_over_time(m[20s])", "(rate(m[30s] offset 5s))", "last_over_time(m[3s])", "deriv(m[40s])",
 	}
@@ -86,6 +87,9 @@ func TestDirect(t *testing.T) {
 		}
 		if strings.Contains(want, "too many samples") { // of which the engine counts those of ranges, too
 			return
+		}
+		if strings.HasPrefix(text, "min") || strings.HasPrefix(text, "max") { // the engine leaves the zero that comes first
+			got, want = strings.ReplaceAll(got, "-0 @", "0 @"), strings.ReplaceAll(want, "-0 @", "0 @")
 		}
 		if got != want {
 			t.Fatalf("%s over %+v, lookback %v:\n%s\nwant\n%s", text, s, lookback, got, want)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // plan is what the text of an expression says about how its series may be read.
@@ -115,16 +117,27 @@ func (g grid) at(t int64) int64 {
 // steps is how many times there are.
 func (g grid) steps() int { return int((g.lastMs-g.firstMs)/g.stepMs) + 1 }
 
-// likely returns how many of some samples are likely to be kept.
-func (g grid) likely(samples int) int {
-	if g.lastOnly {
-		return min(samples, g.steps())
+// request returns the steps that a source is asked for; false: no sample can be seen at any of them.
+// What storage takes for the whole of time is narrower than what Prometheus does.
+func (g grid) request(function scan.StepFunction) (*scan.Steps, bool) {
+	if g.firstMs < scan.TimeMsMin {
+		// Unsigned: the first step may be as far before as all of time is long.
+		before := (uint64(scan.TimeMsMin-g.firstMs) + uint64(g.stepMs) - 1) / uint64(g.stepMs)
+		g.firstMs += int64(before * uint64(g.stepMs))
 	}
-	return samples
+	if g.firstMs < scan.TimeMsMin || g.firstMs > min(g.lastMs, scan.TimeMsMax) {
+		return nil, false
+	}
+	steps := (min(g.lastMs, scan.TimeMsMax) - g.firstMs) / g.stepMs
+	s := &scan.Steps{FirstMs: g.firstMs, LastMs: g.firstMs + steps*g.stepMs, StepMs: g.stepMs, RangeMs: g.widthMs, Function: function}
+	if steps == 0 {
+		s.StepMs = 1
+	}
+	return s, true
 }
 
-// thin appends the samples that can be seen. Calls for the stretches of one series come in
-// the order of time; next is the state between them, 0 values before the first.
+// thin appends the samples that can be seen, of a grid without lastOnly. Calls for the stretches
+// of one series come in the order of time; next is the state between them, 0 values before the first.
 func (g grid) thin(toTimes []int64, toValues []float64, next *int64, times []int64, values []float64) ([]int64, []float64) {
 	values = values[:len(times)]
 	at := *next
@@ -137,11 +150,6 @@ func (g grid) thin(toTimes []int64, toValues []float64, next *int64, times []int
 		}
 		if at > g.lastMs {
 			break
-		}
-		n := len(toTimes)
-		if g.lastOnly && n > 0 && (at == g.firstMs || toTimes[n-1] > at-g.stepMs) {
-			toTimes[n-1], toValues[n-1] = t, values[i]
-			continue
 		}
 		if t > at-g.widthMs {
 			toTimes, toValues = append(toTimes, t), append(toValues, values[i])

@@ -9,6 +9,9 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 )
 
 // seen returns, by its definition, which samples the times of a grid can see.
@@ -54,9 +57,19 @@ func TestThin(t *testing.T) {
 		var gotTimes []int64
 		var gotValues []float64
 		var next int64
+		request, ok := g.request(scan.StepNewest)
+		if !ok {
+			t.Fatalf("%+v has no steps", g)
+		}
+		newest := steps.NewEvaluator(request)
 		for from := 0; from < len(times); {
 			to := from + rapid.IntRange(1, len(times)-from).Draw(t, "stretch")
-			gotTimes, gotValues = g.thin(gotTimes, gotValues, &next, times[from:to], values[from:to])
+			if g.lastOnly {
+				newest.Add(times[from:to], values[from:to])
+				gotTimes, gotValues = newest.End()
+			} else {
+				gotTimes, gotValues = g.thin(gotTimes, gotValues, &next, times[from:to], values[from:to])
+			}
 			from = to
 		}
 		if want := seen(g, times); !slices.Equal(gotTimes, want) {

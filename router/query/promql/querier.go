@@ -68,13 +68,25 @@ func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, an
 	if err != nil || len(selectors) == 0 {
 		return nil, nil, err
 	}
-	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c,
-		fromMs: max(c.grid.firstMs-c.grid.widthMs+1, scan.TimeMsMin), toMs: min(c.grid.lastMs, scan.TimeMsMax)}
+	steps, ok := c.grid.request(c.function)
+	if !ok {
+		return nil, nil, nil
+	}
+	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c, steps: steps}
+	r.fromMs, r.toMs = rangeOf(steps)
 	runs, err := r.columns(ctx)
 	if err == nil && r.lossy && sameLabels(runs) {
 		err = errSameLabels
 	}
-	return runs, r.notes, err
+	if err != nil || len(runs) == 0 {
+		return nil, nil, err
+	}
+	return runs, c.notes(), nil
+}
+
+// rangeOf returns the first and the last time that steps can see.
+func rangeOf(steps *scan.Steps) (fromMs, toMs int64) {
+	return max(steps.FirstMs-steps.RangeMs+1, scan.TimeMsMin), steps.LastMs
 }
 
 // errSameLabels has the engine's words.
@@ -123,8 +135,8 @@ type reading struct {
 	grid         grid
 	thin         bool
 	ranged       *rangedCall // nil: samples are wanted as they are
-	notes        annotations.Annotations
-	lossy        bool // of a call: see naming
+	steps        *scan.Steps // that the source is asked for; nil: samples
+	lossy        bool        // of a call: see naming
 }
 
 // columns returns the series that were read, as lists without an order.
@@ -132,10 +144,20 @@ func (r *reading) columns(ctx context.Context) ([][]column, error) {
 	if r.fromMs > r.toMs {
 		return nil, nil
 	}
-	if r.thin && r.grid.lastOnly && r.grid.single() {
-		runs, whole, err := r.newest(ctx)
-		if err != nil || whole {
-			return runs, err
+	if r.thin && r.grid.lastOnly {
+		if r.grid.single() {
+			runs, whole, err := r.newest(ctx)
+			if err != nil || whole {
+				return runs, err
+			}
+		}
+		var ok bool
+		if r.steps, ok = r.grid.request(scan.StepNewest); !ok {
+			return nil, nil
+		}
+		r.thin = false // the source leaves out what is not seen
+		if r.steps.Check() != nil {
+			r.steps = nil
 		}
 	}
 	if len(r.selectors) == 1 {
@@ -150,12 +172,9 @@ func (r *reading) columns(ctx context.Context) ([][]column, error) {
 func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel int) ([][]column, error) {
 	collectors := make([]collector, parallel)
 	for i := range collectors {
-		collectors[i] = collector{entry: r.entry, grid: r.grid, thin: r.thin}
-		if r.ranged != nil {
-			collectors[i].ranged = newRangedWorker(r.ranged)
-		}
+		collectors[i] = collector{entry: r.entry, grid: r.grid, thin: r.thin, ranged: r.ranged}
 	}
-	request := &scan.Request{Selector: *selector, FromMs: r.fromMs, ToMs: r.toMs, Parallel: parallel}
+	request := &scan.Request{Selector: *selector, FromMs: r.fromMs, ToMs: r.toMs, Steps: r.steps, Parallel: parallel}
 	if err := r.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return collectors[worker].visit(chunk) }); err != nil {
 		return nil, fromSource(err)
 	}
@@ -165,10 +184,7 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 			return nil, err
 		}
 		runs = append(runs, collectors[i].runs()...)
-		if w := collectors[i].ranged; w != nil {
-			r.notes.Merge(w.notes)
-			r.lossy = r.lossy || collectors[i].naming.lossy
-		}
+		r.lossy = r.lossy || collectors[i].naming.lossy
 	}
 	return runs, nil
 }

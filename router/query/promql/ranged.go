@@ -3,19 +3,23 @@ package promql
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/schema"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // The engine evaluates with one processor, after all samples have been read. A function of
 // a range of one metric, like rate(x[5m]), needs but one series at a time. Such calls are
-// taken out of the expression and evaluated by all processors while series arrive, by the
-// engine's own functions or the same over columns (windowfunctions.go); what is left in
+// taken out of the expression and evaluated where the samples are, by storage or by the nodes of
+// a cluster (scan.Steps), with the bits of the engine's own functions (api/scan/steps). What is left in
 // their place is a selector that finds their results, as samples at the times of the steps.
 
 // rangedLabel is in the selector that stands for a call, for people who debug: the call
@@ -23,26 +27,49 @@ import (
 const rangedLabel = "__ranged__"
 
 // rangedFunctions are evaluated so: those whose only argument is the range, and that give
-// a value for one series from its samples alone. The value says whether the name is kept.
+// a value for one series from its samples alone.
 //
 //nolint:gochecknoglobals // a constant table
-var rangedFunctions = map[string]bool{
-	"rate": false, "increase": false, "delta": false, "irate": false, "idelta": false, "deriv": false, "changes": false, "resets": false,
-	"avg_over_time": false, "sum_over_time": false, "min_over_time": false, "max_over_time": false, "count_over_time": false,
-	"stddev_over_time": false, "stdvar_over_time": false, "present_over_time": false, "last_over_time": true,
+var rangedFunctions = map[string]scan.StepFunction{
+	"rate": scan.StepRate, "increase": scan.StepIncrease, "delta": scan.StepDelta, "irate": scan.StepIrate, "idelta": scan.StepIdelta,
+	"deriv": scan.StepDeriv, "changes": scan.StepChanges, "resets": scan.StepResets, "avg_over_time": scan.StepAvg, "sum_over_time": scan.StepSum,
+	"min_over_time": scan.StepMin, "max_over_time": scan.StepMax, "count_over_time": scan.StepCount, "stddev_over_time": scan.StepStddev,
+	"stdvar_over_time": scan.StepStdvar, "present_over_time": scan.StepPresent, "last_over_time": scan.StepLast,
 }
 
 // rangedCall is a call that was taken out.
 type rangedCall struct {
-	call      *parser.Call
-	function  promql.FunctionCall
-	window    windowFunction // the same over columns, or nil
-	perSecond float64        // what the function divides by: the range of a rate, or 0
-	vector    *parser.VectorSelector
-	offsetMs  int64
-	grid      grid // of the range's ends: the steps less the offset
-	keepName  bool
-	mark      *labels.Matcher // of the selector in its place
+	call     *parser.Call
+	function scan.StepFunction
+	vector   *parser.VectorSelector
+	offsetMs int64
+	grid     grid            // of the range's ends: the steps less the offset
+	mark     *labels.Matcher // of the selector in its place
+}
+
+// keepsName reports whether results have the name of the metric.
+func (c *rangedCall) keepsName() bool { return c.function == scan.StepLast }
+
+// labels returns the labels of the result for a series.
+func (c *rangedCall) labels(metric labels.Labels) labels.Labels {
+	if c.keepsName() {
+		return metric
+	}
+	return metric.DropReserved(schema.IsMetadataLabel)
+}
+
+// notes returns the engine's note on what may be no counter, of results of which there are some.
+func (c *rangedCall) notes() (notes annotations.Annotations) {
+	if c.function != scan.StepRate && c.function != scan.StepIncrease {
+		return nil
+	}
+	metric := metricOf(c.vector)
+	for _, suffix := range []string{"_total", "_sum", "_count", "_bucket"} {
+		if strings.HasSuffix(metric, suffix) {
+			return nil
+		}
+	}
+	return notes.Add(annotations.NewPossibleNonCounterInfo(metric, c.call.Args[0].PositionRange()))
 }
 
 // takeOut takes the calls out of an expression, which it changes, and gives them. None:
@@ -98,7 +125,7 @@ func (t *taking) visit(expr parser.Expr) parser.Expr {
 // rangedCall reports whether a call can be taken out. The metric has to be one, so that
 // labels without it are those of one series.
 func (t *taking) rangedCall(call *parser.Call) *rangedCall {
-	keepName, known := rangedFunctions[call.Func.Name]
+	function, known := rangedFunctions[call.Func.Name]
 	if !known || len(call.Args) != 1 {
 		return nil
 	}
@@ -107,28 +134,25 @@ func (t *taking) rangedCall(call *parser.Call) *rangedCall {
 		return nil
 	}
 	vector, ok := matrix.VectorSelector.(*parser.VectorSelector)
-	if !ok || vector.Timestamp != nil || vector.StartOrEnd != 0 || vector.Anchored || vector.Smoothed || vector.OriginalOffsetExpr != nil || !oneMetric(vector) {
+	if !ok || vector.Timestamp != nil || vector.StartOrEnd != 0 || vector.Anchored || vector.Smoothed || vector.OriginalOffsetExpr != nil || metricOf(vector) == "" {
 		return nil
 	}
 	vector.Offset = vector.OriginalOffset // what the engine does before it evaluates
-	name := call.Func.Name
-	c := &rangedCall{call: call, function: promql.FunctionCalls[name], window: windowFunctionOf(name), vector: vector, offsetMs: vector.OriginalOffset.Milliseconds(), keepName: keepName}
-	if name == "rate" {
-		c.perSecond = matrix.Range.Seconds()
-	}
+	c := &rangedCall{call: call, function: function, vector: vector, offsetMs: vector.OriginalOffset.Milliseconds()}
 	c.grid = grid{stepMs: max(1, t.span.step.Milliseconds()), widthMs: matrix.Range.Milliseconds()}
 	c.grid.firstMs = t.span.start.UnixMilli() - c.offsetMs
 	c.grid.lastMs = c.grid.firstMs + (t.span.end.UnixMilli()-t.span.start.UnixMilli())/c.grid.stepMs*c.grid.stepMs
 	return c
 }
 
-func oneMetric(vector *parser.VectorSelector) bool {
+// metricOf returns the metric of all series that a selector picks; empty: they may be of several.
+func metricOf(vector *parser.VectorSelector) string {
 	for _, m := range vector.LabelMatchers {
-		if m.Name == nameLabel && m.Type == labels.MatchEqual && m.Value != "" {
-			return true
+		if m.Name == nameLabel && m.Type == labels.MatchEqual {
+			return m.Value
 		}
 	}
-	return false
+	return ""
 }
 
 // rangedOf returns the call that a selector stands for, or nil.

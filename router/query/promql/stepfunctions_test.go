@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 )
 
 // someValue is a number of any kind: of a counter, decimal, enormous, tiny, infinite, none.
@@ -41,10 +44,16 @@ func sameBits(a, b float64) bool {
 
 // engineWindow is what the engine's function gives for a window.
 func engineWindow(c *rangedCall, times []int64, values []float64, stepMs int64) (float64, bool) {
-	w := newRangedWorker(c)
-	w.window = nil
-	result, ok := w.callEngine(times, values, stepMs)
-	return result, ok
+	var points []promql.FPoint
+	for i, t := range times {
+		points = append(points, promql.FPoint{T: t, F: values[i]})
+	}
+	helper := promql.EvalNodeHelper{Ts: stepMs}
+	out, _ := promql.FunctionCalls[c.call.Func.Name](nil, promql.Matrix{{Floats: points}}, c.call.Args, &helper)
+	if len(out) == 0 {
+		return 0, false
+	}
+	return out[0].F, true
 }
 
 func callOf(t interface{ Fatal(...any) }, text string, s span) *rangedCall {
@@ -59,20 +68,14 @@ func callOf(t interface{ Fatal(...any) }, text string, s span) *rangedCall {
 	return calls[0]
 }
 
-// TestWindowFunctions: the functions over columns give the bits of the engine's, over
-// numbers of any kind. All but one of the functions that are taken out have one.
+// TestWindowFunctions: the functions over columns, which nodes run as well, give the bits of the
+// engine's, over numbers of any kind.
 func TestWindowFunctions(t *testing.T) {
 	for name := range rangedFunctions {
-		if (windowFunctionOf(name) == nil) != (name == "deriv") {
-			t.Errorf("%s over columns: %v", name, windowFunctionOf(name) != nil)
-		}
-		if windowFunctionOf(name) == nil {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				const endMs, widthMs = 1_000_000, 300_000
-				c := callOf(t, name+"(m[5m] offset 1m)", span{})
+				c := callOf(t, name+"(m[5m] offset 1m)", span{start: time.UnixMilli(endMs + 60_000), end: time.UnixMilli(endMs + 60_000)})
 				values := slices.DeleteFunc(someValues(1, 40).Draw(t, "values"), value.IsStaleNaN)
 				if len(values) == 0 {
 					return
@@ -82,7 +85,11 @@ func TestWindowFunctions(t *testing.T) {
 				for i := range times { // as large as they come near the edges of the window
 					times[i] = endMs - widthMs + 1 + int64(i)*room + rapid.Int64Range(0, room-1).Draw(t, "time")
 				}
-				got, gotOK := c.window(c, times, values, endMs)
+				request, ok := c.grid.request(c.function)
+				if !ok {
+					t.Fatal("no steps")
+				}
+				got, gotOK := steps.Value(request, times, values, endMs)
 				want, wantOK := engineWindow(c, times, values, endMs+60_000)
 				if gotOK != wantOK || gotOK && !sameBits(got, want) {
 					t.Fatalf("%s of %v at %v: %v %v, the engine has %v %v", name, values, times, got, gotOK, want, wantOK)
@@ -92,9 +99,9 @@ func TestWindowFunctions(t *testing.T) {
 	}
 }
 
-// TestRangedWorker: a worker gives, at each step, what the engine's function gives for the
+// TestEvaluator: an evaluator gives, at each step, what the engine's function gives for the
 // samples of the step's range, whatever the pieces are that they come in.
-func TestRangedWorker(t *testing.T) {
+func TestEvaluator(t *testing.T) {
 	names := []string{"avg_over_time", "rate", "deriv", "count_over_time", "last_over_time"}
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.UnixMilli(rapid.Int64Range(-50, 50).Draw(t, "first"))
@@ -102,15 +109,19 @@ func TestRangedWorker(t *testing.T) {
 		end := start.Add(step * time.Duration(rapid.IntRange(0, 20).Draw(t, "steps")))
 		text := fmt.Sprintf("%s(m[%dms])", rapid.SampledFrom(names).Draw(t, "function"), rapid.IntRange(1, 60).Draw(t, "width"))
 		c := callOf(t, text, span{start: start, end: end, step: step})
-		w := newRangedWorker(c)
-		for range 3 { // a worker is used for one series after the other
-			checkRangedWorker(t, w)
-			w.begin()
+		request, ok := c.grid.request(c.function)
+		if !ok {
+			t.Fatal("no steps")
+		}
+		e := steps.NewEvaluator(request)
+		for range 3 { // it is used for one series after the other
+			checkEvaluator(t, c, e)
+			e.Begin()
 		}
 	})
 }
 
-func checkRangedWorker(t *rapid.T, w *rangedWorker) {
+func checkEvaluator(t *rapid.T, c *rangedCall, e *steps.Evaluator) {
 	dense := rapid.SliceOfNDistinct(rapid.Int64Range(-100, 300), 0, 200, rapid.ID[int64])
 	sparse := rapid.SliceOfNDistinct(rapid.Int64Range(-100, 1000), 0, 10, rapid.ID[int64])
 	times := rapid.OneOf(dense, sparse).Draw(t, "times")
@@ -118,10 +129,10 @@ func checkRangedWorker(t *rapid.T, w *rangedWorker) {
 	values := rapid.SliceOfN(someValue(), len(times), len(times)).Draw(t, "values")
 	for from := 0; from < len(times); {
 		to := from + rapid.IntRange(1, len(times)-from).Draw(t, "piece")
-		w.add(times[from:to], values[from:to])
+		e.Add(times[from:to], values[from:to])
 		from = to
 	}
-	gotTimes, gotValues := w.end()
+	gotTimes, gotValues := e.End()
 	got := map[int64]float64{}
 	for i, at := range gotTimes {
 		if i > 0 && at <= gotTimes[i-1] {
@@ -130,23 +141,23 @@ func checkRangedWorker(t *rapid.T, w *rangedWorker) {
 		got[at] = gotValues[i]
 	}
 	given := false
-	for at := w.grid.firstMs; at <= w.grid.lastMs; at += w.grid.stepMs {
+	for at := c.grid.firstMs; at <= c.grid.lastMs; at += c.grid.stepMs {
 		var seenTimes []int64
 		var seenValues []float64
 		for i, ms := range times {
-			if ms > at-w.grid.widthMs && ms <= at && !value.IsStaleNaN(values[i]) {
+			if ms > at-c.grid.widthMs && ms <= at && !value.IsStaleNaN(values[i]) {
 				seenTimes, seenValues = append(seenTimes, ms), append(seenValues, values[i])
 			}
 		}
 		want, wanted := 0.0, false
 		if len(seenTimes) > 0 {
-			want, wanted = engineWindow(w.rangedCall, seenTimes, seenValues, at)
+			want, wanted = engineWindow(c, seenTimes, seenValues, at)
 		}
 		value, ok := got[at]
 		switch {
 		case wanted && !(ok && sameBits(value, want)):
 			t.Fatalf("at %d: %v %v, want %v of %v at %v", at, value, ok, want, seenValues, seenTimes)
-		case !wanted && ok != given || !wanted && ok && !isStale(value):
+		case !wanted && ok != given || !wanted && ok && !steps.IsStale(value):
 			t.Fatalf("at %d: %v %v, want none; the step before has one: %v", at, value, ok, given)
 		}
 		given = wanted

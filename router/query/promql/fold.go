@@ -1,0 +1,222 @@
+package promql
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/slab"
+)
+
+// An aggregation whose result does not depend on the order of series is done where these are
+// stored: a row comes of each group and shard, instead of all series. That is count, group, min
+// and max. Sums of floats have other bits in another order, so that for these all series come.
+
+// foldOf returns what stands for an aggregation in a request; nil: the source cannot do it.
+func foldOf(a *parser.AggregateExpr, ranged *rangedCall) *scan.Fold {
+	f := &scan.Fold{Without: a.Without}
+	switch a.Op {
+	case parser.COUNT:
+		f.Kind = scan.FoldCount
+	case parser.GROUP:
+		f.Kind = scan.FoldGroup
+	case parser.MIN:
+		f.Kind = scan.FoldMin
+	case parser.MAX:
+		f.Kind = scan.FoldMax
+	default:
+		return nil
+	}
+	f.Names = slices.Compact(slices.Sorted(slices.Values(a.Grouping)))
+	if ranged != nil && !ranged.keepsName() {
+		f.Names = slices.DeleteFunc(f.Names, func(name string) bool { return name == nameLabel })
+	}
+	if len(f.Names) > scan.FoldNamesMax {
+		return nil
+	}
+	return f
+}
+
+// folded evaluates an aggregation by rows of groups. Not ok: series have to be read.
+func (d *directQuery) folded(ctx context.Context, reader *querier, g grid) (matrix promql.Matrix, notes annotations.Annotations, ok bool, err error) {
+	if d.aggregate == nil {
+		return nil, nil, false, nil
+	}
+	fold := foldOf(d.aggregate, d.ranged)
+	if fold == nil {
+		return nil, nil, false, nil
+	}
+	function, matchers, offsetMs := scan.StepNewest, d.selector.LabelMatchers, d.offsetMs()
+	if d.ranged != nil {
+		g, function, matchers, offsetMs = d.ranged.grid, d.ranged.function, d.ranged.vector.LabelMatchers, d.ranged.offsetMs
+	}
+	request, some := g.request(function)
+	if !some {
+		return nil, nil, true, nil
+	}
+	request.Fold = fold
+	if request.Check() != nil {
+		return nil, nil, false, nil
+	}
+	selectors, err := selectorsOf(ctx, reader.source, reader.database, matchers)
+	if err != nil || len(selectors) == 0 {
+		return nil, nil, err == nil, err
+	}
+	r := reading{source: reader.source, entry: admission.Of(ctx), selectors: selectors, parallel: max(1, reader.parallel), steps: request}
+	r.fromMs, r.toMs = rangeOf(request)
+	rows, ok, err := r.fold(ctx)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil || !ok {
+		return nil, nil, false, err
+	}
+	if d.ranged != nil && rows.Len() > 0 {
+		notes = d.ranged.notes()
+	}
+	matrix, err = matrixOfRows(r.entry, rows, fold.Kind, offsetMs, d.samplesMax)
+	return matrix, notes, true, err
+}
+
+// foldReading is what several scans fold.
+type foldReading struct {
+	*reading
+	alone           atomic.Bool // a series came by itself
+	series, samples atomic.Int64
+	bytes           atomic.Int64
+}
+
+// fold returns the rows of the selection. Not ok: a series came by itself, as others may have
+// the same labels, which only shows when all are named.
+func (r *reading) fold(ctx context.Context) (rows *steps.Folder, ok bool, err error) {
+	f := &foldReading{reading: r}
+	folders := make([]*steps.Folder, len(r.selectors))
+	if len(r.selectors) == 1 {
+		folders = make([]*steps.Folder, r.parallel)
+	}
+	if len(r.selectors) == 1 {
+		err = f.scan(ctx, &r.selectors[0], folders)
+	} else {
+		err = inParallel(ctx, r.parallel, len(r.selectors), func(ctx context.Context, i int) error {
+			return f.scan(ctx, &r.selectors[i], folders[i:][:1])
+		})
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if f.alone.Load() {
+		r.entry.Uncount(f.series.Load(), f.samples.Load())
+		r.entry.Give(f.bytes.Load())
+		return nil, false, nil
+	}
+	rows = folders[0]
+	for _, other := range folders[1:] {
+		before := rows.Bytes() + other.Bytes()
+		err := other.Visit(series.Ref{}, func(row *scan.Chunk) error {
+			rows.AddRow(row)
+			return nil
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		if grown := rows.Bytes() - before; grown < 0 {
+			r.entry.Give(int64(-grown))
+		}
+	}
+	return rows, true, nil
+}
+
+// scan folds what matches one selector, with a folder for each worker.
+func (f *foldReading) scan(ctx context.Context, selector *scan.Selector, folders []*steps.Folder) error {
+	for i := range folders {
+		folders[i] = steps.NewFolder(f.steps)
+	}
+	request := &scan.Request{Selector: *selector, FromMs: f.fromMs, ToMs: f.toMs, Steps: f.steps, Parallel: len(folders)}
+	err := f.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error {
+		f.series.Add(max(1, chunk.Series))
+		f.samples.Add(int64(len(chunk.Times)))
+		if chunk.Series == 0 {
+			f.alone.Store(true)
+		}
+		if f.alone.Load() {
+			return scan.ErrStopped
+		}
+		before := folders[worker].Bytes()
+		folders[worker].AddRow(chunk)
+		grown := int64(folders[worker].Bytes() - before)
+		f.bytes.Add(grown)
+		return f.entry.Take(grown)
+	})
+	if err != nil {
+		return fromSource(err)
+	}
+	return nil
+}
+
+// matrixOfRows returns groups in the order of their labels.
+func matrixOfRows(entry *admission.Entry, rows *steps.Folder, kind scan.FoldKind, offsetMs int64, samplesMax int) (promql.Matrix, error) {
+	const groupBytes, pointBytes = 96, 16
+	matrix := make(promql.Matrix, 0, rows.Len())
+	var kept slab.Slab[promql.FPoint]
+	var names naming
+	total := 0
+	err := rows.Visit(series.Ref{}, func(row *scan.Chunk) error {
+		named, err := names.groupLabels(row.Key)
+		if err != nil {
+			return err
+		}
+		points, grown := kept.Take(len(row.Times))
+		if err := entry.Take(int64(groupBytes + named.ByteSize() + uint64(pointBytes*grown))); err != nil {
+			return err
+		}
+		if total += len(points); total > samplesMax {
+			return promql.ErrTooManySamples("query execution")
+		}
+		for i, t := range row.Times {
+			points[i] = promql.FPoint{T: t + offsetMs, F: 1}
+			switch kind {
+			case scan.FoldCount:
+				points[i].F = float64(row.Count[i])
+			case scan.FoldMin, scan.FoldMax:
+				points[i].F = row.Values[i]
+			case scan.FoldGroup:
+			}
+		}
+		matrix = append(matrix, promql.Series{Metric: named, Floats: points})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(matrix, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
+	return matrix, nil
+}
+
+// groupLabels returns the labels of a group: those of its key, which has no metric if the group
+// has none.
+func (n *naming) groupLabels(key series.Key) (labels.Labels, error) {
+	_, metric, tags, err := key.Parts(n.tags[:0])
+	n.tags = tags
+	if err != nil {
+		return labels.EmptyLabels(), err
+	}
+	n.builder.Reset()
+	n.builder.SetUnsafeAdd(true)
+	if len(metric) > 0 {
+		n.builder.Add(nameLabel, lent(metric))
+	}
+	for _, tag := range tags {
+		n.builder.Add(lent(tag.Name), lent(tag.Value))
+	}
+	n.builder.Sort()
+	return n.builder.Labels(), nil
+}
