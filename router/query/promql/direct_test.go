@@ -19,19 +19,22 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// randomSeries are some series of metric m with samples at random times up to 100 s.
-func randomSeries(t *rapid.T) *scantest.Memory {
+// randomSeries are some series of metric m of a database, with samples at random times up to 100 s.
+// They are put elsewhere, too.
+func randomSeries(t *rapid.T, database string, elsewhere func(series.Key, series.Sample)) *scantest.Memory {
 	m := scantest.NewMemory()
 	for i := range rapid.IntRange(0, 6).Draw(t, "series") {
-		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{
+		key := series.AppendKey(nil, []byte(database), []byte("m"), []series.Tag{
 			{Name: []byte("g"), Value: fmt.Append(nil, i%2)}, {Name: []byte("n"), Value: fmt.Append(nil, i)},
 		})
 		times := rapid.SliceOfNDistinct(rapid.Int64Range(0, 100), 0, 40, rapid.ID[int64]).Draw(t, "times")
 		for _, at := range times {
 			v := rapid.SampledFrom([]float64{1, 2.5, -3, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), 1e308, -1e308, 1e-9, math.Float64frombits(value.StaleNaN)}).Draw(t, "value")
-			if err := m.Put(key, series.Sample{TimeMs: at * 1000, Value: v}); err != nil {
+			sample := series.Sample{TimeMs: at * 1000, Value: v}
+			if err := m.Put(key, sample); err != nil {
 				t.Fatal(err)
 			}
+			elsewhere(key, sample)
 		}
 	}
 	return m
@@ -39,12 +42,12 @@ func randomSeries(t *rapid.T) *scantest.Memory {
 
 // evaluated returns the result of an expression as text, and says whether it was direct.
 // Statistics are wanted of the engine only.
-func evaluated(t interface{ Fatal(...any) }, h *handler, text, statistics string, lookback time.Duration, s span) (result string, direct bool) {
+func evaluated(t interface{ Fatal(...any) }, h *handler, database, text, statistics string, lookback time.Duration, s span) (result string, direct bool) {
 	expr, err := h.parser.ParseExpr(text)
 	if err != nil {
 		t.Fatal(text, err)
 	}
-	x := &exchange{ctx: context.Background(), reader: h.shell.Reader(scan.Consistency{})}
+	x := &exchange{ctx: context.Background(), reader: h.shell.Reader(scan.Consistency{}), database: database}
 	q, err := h.newQuery(x, expr, statistics, lookback, s)
 	if err != nil {
 		t.Fatal(text, err)
@@ -63,6 +66,14 @@ func evaluated(t interface{ Fatal(...any) }, h *handler, text, statistics string
 
 // TestDirect: what is evaluated without the engine has the engine's result.
 func TestDirect(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := randomSeries(t, "", func(series.Key, series.Sample) {})
+		checkDirect(t, m, m, "")
+	})
+}
+
+// checkDirect asks for something of a source whose data are those of a memory.
+func checkDirect(t *rapid.T, source scan.Source, memory *scantest.Memory, database string) {
 	texts := []string{
 		"m", "(m)", "((m offset 7s))", "m offset -3s", `{__name__=~"m|n"}`, "absent_metric",
 		"sum(m)", "avg by (g) (m)", "min without (n) ((m offset 7s))", "max by (__name__, none) (m)", "count(m)", "max without (n) (rate(m[30s]))", "min(m) by (g)", `count by (g, __name__) ({__name__=~"m|n"})`,
@@ -70,38 +81,39 @@ func TestDirect(t *testing.T) {
 		"(sum without (g) (rate(m[30s])))", "avg(avg_over_time(m[20s]))", "count by (g) (last_over_time(m[3s]))", "sum(absent_metric)",
 		"avg_over_time(m[20s])", "(rate(m[30s] offset 5s))", "last_over_time(m[3s])", "deriv(m[40s])",
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		h := newHandler(Options{Source: randomSeries(t), SamplesMax: rapid.SampledFrom([]int{20, 1000}).Draw(t, "samples max"), Parallel: 2})
-		text := rapid.SampledFrom(texts).Draw(t, "text")
-		lookback := time.Duration(rapid.IntRange(1, 30_000).Draw(t, "lookback")) * time.Millisecond
-		start := time.UnixMilli(rapid.Int64Range(-10_000, 120_000).Draw(t, "start"))
-		s := span{start: start, end: start}
-		if rapid.Bool().Draw(t, "range") {
-			s.step = time.Duration(rapid.IntRange(1, 50_000).Draw(t, "step")) * time.Millisecond
-			s.end = start.Add(min(100*s.step, time.Duration(rapid.IntRange(0, 150_000).Draw(t, "length"))*time.Millisecond))
-		}
-		got, direct := evaluated(t, h, text, "", lookback, s)
-		want, engines := evaluated(t, h, text, "true", lookback, s)
-		if !direct || engines {
-			t.Fatal(text, direct, engines)
-		}
-		if strings.Contains(want, "too many samples") { // of which the engine counts those of ranges, too
-			return
-		}
-		if strings.HasPrefix(text, "min") || strings.HasPrefix(text, "max") { // the engine leaves the zero that comes first
-			got, want = strings.ReplaceAll(got, "-0 @", "0 @"), strings.ReplaceAll(want, "-0 @", "0 @")
-		}
-		if got != want {
-			t.Fatalf("%s over %+v, lookback %v:\n%s\nwant\n%s", text, s, lookback, got, want)
-		}
-	})
+	o := Options{Source: source, SamplesMax: rapid.SampledFrom([]int{20, 1000}).Draw(t, "samples max"), Parallel: 2}
+	h := newHandler(o)
+	o.Source = memory
+	engine := newHandler(o)
+	text := rapid.SampledFrom(texts).Draw(t, "text")
+	lookback := time.Duration(rapid.IntRange(1, 30_000).Draw(t, "lookback")) * time.Millisecond
+	start := time.UnixMilli(rapid.Int64Range(-10_000, 120_000).Draw(t, "start"))
+	s := span{start: start, end: start}
+	if rapid.Bool().Draw(t, "range") {
+		s.step = time.Duration(rapid.IntRange(1, 50_000).Draw(t, "step")) * time.Millisecond
+		s.end = start.Add(min(100*s.step, time.Duration(rapid.IntRange(0, 150_000).Draw(t, "length"))*time.Millisecond))
+	}
+	got, direct := evaluated(t, h, database, text, "", lookback, s)
+	want, engines := evaluated(t, engine, database, text, "true", lookback, s)
+	if !direct || engines {
+		t.Fatal(text, direct, engines)
+	}
+	if strings.Contains(want, "too many samples") { // of which the engine counts those of ranges, too
+		return
+	}
+	if strings.HasPrefix(text, "min") || strings.HasPrefix(text, "max") { // the engine leaves the zero that comes first
+		got, want = strings.ReplaceAll(got, "-0 @", "0 @"), strings.ReplaceAll(want, "-0 @", "0 @")
+	}
+	if got != want {
+		t.Fatalf("%s over %+v, lookback %v:\n%s\nwant\n%s", text, s, lookback, got, want)
+	}
 }
 
 // TestNotDirect: what only the engine understands.
 func TestNotDirect(t *testing.T) {
 	h := newHandler(labOptions(t))
 	for _, text := range []string{"up @ 100", "up @ end()", "-up", "sum(-up)", "topk(1, up)", "quantile(0.5, up)", "stddev(up)", "sum(up) + 1", "1", "up[1m]", "rate(up[1m:10s])", "up + up", "abs(up)"} {
-		if _, direct := evaluated(t, h, text, "", time.Minute, span{start: time.UnixMilli(labMs), end: time.UnixMilli(labMs)}); direct {
+		if _, direct := evaluated(t, h, "", text, "", time.Minute, span{start: time.UnixMilli(labMs), end: time.UnixMilli(labMs)}); direct {
 			t.Error(text)
 		}
 	}
@@ -114,7 +126,7 @@ func TestDirectSamplesMax(t *testing.T) {
 	h := newHandler(o)
 	s := span{start: time.UnixMilli(labMs - 240_000), end: time.UnixMilli(labMs), step: time.Minute}
 	for text, want := range map[string]string{`up{instance="a:9100"}`: "a:9100", "up": "too many samples", "count_over_time(up[2m])": "too many samples"} {
-		if got, direct := evaluated(t, h, text, "", time.Minute, s); !direct || !strings.Contains(got, want) {
+		if got, direct := evaluated(t, h, "", text, "", time.Minute, s); !direct || !strings.Contains(got, want) {
 			t.Errorf("%s: %v %s", text, direct, got)
 		}
 	}

@@ -2,6 +2,7 @@ package promql
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -95,8 +96,8 @@ type foldReading struct {
 	bytes           atomic.Int64
 }
 
-// fold returns the rows of the selection. Not ok: a series came by itself, as others may have
-// the same labels, which only shows when all are named.
+// fold returns the rows of the selection. Not ok: series have to be read, as one came by itself (others
+// may have the same labels, which only shows when all are named), or as there are too many groups.
 func (r *reading) fold(ctx context.Context) (rows *steps.Folder, ok bool, err error) {
 	f := &foldReading{reading: r}
 	folders := make([]*steps.Folder, len(r.selectors))
@@ -110,10 +111,12 @@ func (r *reading) fold(ctx context.Context) (rows *steps.Folder, ok bool, err er
 			return f.scan(ctx, &r.selectors[i], folders[i:][:1])
 		})
 	}
-	if err != nil {
+	var limit *scan.LimitError
+	tooMany := errors.As(err, &limit) && limit.What == "bytes" // groups at once; series need not wait for others
+	if err != nil && !tooMany {
 		return nil, false, err
 	}
-	if f.alone.Load() {
+	if tooMany || f.alone.Load() {
 		r.entry.Uncount(f.series.Load(), f.samples.Load())
 		r.entry.Give(f.bytes.Load())
 		return nil, false, nil
