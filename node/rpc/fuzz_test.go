@@ -25,6 +25,7 @@ func FuzzRequests(f *testing.F) {
 	selector := wire.FromSelector(&scan.Selector{Metric: "m", Matchers: []scan.Matcher{{Name: "a", Values: []string{"b"}}}})
 	for _, m := range []proto.Message{
 		&nodev1.ScanRequest{Selector: selector, Shards: []*nodev1.ShardFrom{{Shard: 1, AfterId: 4}, {Shard: 9}}, ToMs: 5, Parallel: 4},
+		&nodev1.ScanRequest{Selector: selector, Shards: []*nodev1.ShardFrom{{Shard: 1}}, ToMs: 5, Steps: &nodev1.Steps{LastMs: 9, StepMs: 3, RangeMs: 4, Function: 2, Fold: &nodev1.Fold{Kind: 1}}},
 		&nodev1.LastRequest{Selector: selector, Shards: []uint32{1}},
 		&nodev1.ListSeriesRequest{Selector: selector, Shards: []uint32{1}, Limit: 5},
 		&nodev1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_METRIC, Shards: []uint32{0, 65535}},
@@ -96,6 +97,9 @@ func fuzzScan(t *testing.T, b []byte, check func([]uint16, error)) {
 		return
 	}
 	check(r.Selector.Shards, nil)
+	if r.Steps != nil && (r.Windows != nil || r.Steps.Check() != nil || r.Steps.Fold != nil && slices.Max(r.AfterIDs) > 0) {
+		t.Fatalf("%+v", r.Steps)
+	}
 	if len(r.AfterIDs) != len(r.Selector.Shards) || r.Parallel < 0 || r.Parallel > parallelMax || r.FromMs > r.ToMs {
 		t.Fatalf("%+v", r)
 	}

@@ -98,6 +98,43 @@ func TestScanUnderFaults(t *testing.T) {
 	}
 }
 
+// Values at steps, and rows of groups, under the same faults, while one of the nodes is of an older
+// version: each series counts once.
+func TestStepsUnderFaults(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	w.nodes[1].plain.Store(true)
+	c := w.open(Limits{SeriesBytesHeld: 1000, BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, ReadTimeout: waitBound})
+	all, oracle := w.fill(c, 40, 300), scantest.NewMemory()
+	for key, list := range all {
+		if err := oracle.Put(series.Key(key), list...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.setFaults(faults{forget: 40, move: 5, hideLeader: 3, refuse: 6, cut: 20})
+	for _, fold := range []*scan.Fold{nil, {Kind: scan.FoldCount}, {Kind: scan.FoldMax, Names: []string{"n"}}} {
+		for _, function := range []scan.StepFunction{scan.StepNewest, scan.StepIncrease} {
+			request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: 3}
+			request.Steps = &scan.Steps{FirstMs: 7000, LastMs: 400_000, StepMs: 5000, RangeMs: 60_000, Function: function, Fold: fold}
+			got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := scantest.Collect(context.Background(), oracle, request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != len(want) {
+				t.Errorf("%+v: %d rows, want %d", request.Steps, len(got), len(want))
+			}
+			for key, row := range want { // as text, in which a staleness marker equals itself
+				if fmt.Sprint(got[key]) != fmt.Sprint(row) {
+					t.Errorf("%+v: %v, want %v", request.Steps, got[key], row)
+				}
+			}
+		}
+	}
+}
+
 // The other reads under the same faults.
 func TestListsUnderFaults(t *testing.T) {
 	w := newWorld(t, 3, testShards)

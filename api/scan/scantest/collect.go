@@ -14,13 +14,19 @@ import (
 // ErrChunk marks a chunk that breaks the rules of scan.Chunk.
 var ErrChunk = errors.New("broken chunk")
 
-// Collect runs a scan and gives one chunk per series, by key. It checks what
+// Collect runs a scan and gives one chunk per series, or one row per group, by key. It checks what
 // scan.Chunk and scan.Visitor promise and returns ErrChunk when one is broken.
 func Collect(ctx context.Context, source scan.Source, request *scan.Request) (map[string]*scan.Chunk, error) {
-	c := collector{request: request, all: map[string]*scan.Chunk{}, owner: map[string]int{},
+	c := collector{request: request, all: map[string]*scan.Chunk{}, rows: map[string]*scan.Chunk{}, owner: map[string]int{},
 		open: make([]string, max(1, request.Parallel)), busy: make([]bool, max(1, request.Parallel))}
 	if err := source.Scan(ctx, request, c.visit); err != nil {
 		return nil, err
+	}
+	for key, row := range c.rows {
+		if c.all[key] != nil { // of a series by itself
+			key = "row of " + key
+		}
+		c.all[key] = row
 	}
 	return c.all, nil
 }
@@ -30,9 +36,10 @@ type collector struct {
 
 	mu    sync.Mutex
 	all   map[string]*scan.Chunk
-	owner map[string]int // which worker visits a series
-	open  []string       // the series that a worker is at
-	busy  []bool         // a worker is inside visit
+	rows  map[string]*scan.Chunk // of groups
+	owner map[string]int         // which worker visits a series
+	open  []string               // the series that a worker is at
+	busy  []bool                 // a worker is inside visit
 }
 
 func (c *collector) visit(worker int, chunk *scan.Chunk) error {
@@ -64,7 +71,7 @@ func (c *collector) add(worker int, chunk *scan.Chunk) error {
 	defer c.mu.Unlock()
 	key := string(chunk.Key)
 	if chunk.Series > 0 {
-		c.all[key] = addRow(c.all[key], chunk, c.request.Steps.Fold.Kind)
+		c.rows[key] = addRow(c.rows[key], chunk, c.request.Steps.Fold.Kind)
 		return nil
 	}
 	have, seen := c.all[key]

@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+func someSteps(fold *scan.Fold) *scan.Steps {
+	return &scan.Steps{FirstMs: -5000, LastMs: 60_000, StepMs: 1000, RangeMs: 300_000, Function: scan.StepRate, Fold: fold}
+}
+
+// TestSteps: requests come back as they were; of a later version is answered what is known, and
+// nonsense is refused.
+func TestSteps(t *testing.T) {
+	for _, s := range []*scan.Steps{nil, someSteps(nil), someSteps(&scan.Fold{Kind: scan.FoldMax, Without: true, Names: []string{"a", scan.NameTag}})} {
+		if got, err := ToSteps(FromSteps(s)); err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", s) && (got.Fold == nil || fmt.Sprint(*got.Fold) != fmt.Sprint(*s.Fold)) {
+			t.Errorf("%+v came back as %+v, %v", s, got, err)
+		}
+	}
+	for f := scan.StepNewest; f <= scan.StepLast; f++ { // as the names of the message's constants follow by hand
+		s := someSteps(nil)
+		s.Function = f
+		if _, named := nodev1.StepFunction_name[int32(f)]; !named || !f.Known() {
+			t.Errorf("function %d has no name", f)
+		}
+		if got, err := ToSteps(FromSteps(s)); err != nil || got.Function != f {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if len(nodev1.StepFunction_name) != int(scan.StepLast)+1 || len(nodev1.FoldKind_name) != int(scan.FoldMax)+1 {
+		t.Error("messages and requests have other functions")
+	}
+	m := FromSteps(someSteps(&scan.Fold{Kind: scan.FoldMin}))
+	m.Fold.Kind = 99
+	if got, err := ToSteps(m); err != nil || got == nil || got.Fold != nil {
+		t.Errorf("a fold of a later version: %+v, %v", got, err)
+	}
+	m.Function = 4711
+	if got, err := ToSteps(m); err != nil || got != nil {
+		t.Errorf("a function of a later version: %+v, %v", got, err)
+	}
+	m = FromSteps(someSteps(nil))
+	m.StepMs = 0
+	if _, err := ToSteps(m); !errors.Is(err, ErrInvalid) {
+		t.Errorf("steps of 0 ms: %v", err)
+	}
+}
+
+// TestStepColumns: rows come back bit by bit, and those that were not asked for are refused.
+func TestStepColumns(t *testing.T) {
+	count := someSteps(&scan.Fold{Kind: scan.FoldCount})
+	group := someSteps(&scan.Fold{Kind: scan.FoldGroup})
+	for _, c := range []struct {
+		steps *scan.Steps
+		chunk scan.Chunk
+	}{
+		{someSteps(nil), scan.Chunk{Times: []int64{-5000, -4000, 60_000}, Values: []float64{1, math.Float64frombits(scan.StaleBits), math.NaN()}}},
+		{count, scan.Chunk{Times: []int64{1000, 2000}, Count: []int64{7, 3}, Series: 7}},
+		{group, scan.Chunk{Times: []int64{60_000}, Series: 1}},
+		{group, scan.Chunk{Times: []int64{0}, Values: []float64{2}}}, // a series by itself
+	} {
+		var m tickmeshv1.Columns
+		SetStepColumns(&m, &c.chunk, c.steps)
+		var got scan.Chunk
+		if err := SetStepChunk(&got, &m, c.steps, uint64(c.chunk.Series)); err != nil || !sameRow(&got, &c.chunk) {
+			t.Errorf("%+v came back as %+v, %v", c.chunk, got, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		steps  *scan.Steps
+		m      *tickmeshv1.Columns
+		series uint64
+	}{
+		"no such step":             {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{66}, Values: []float64{1}}, 0},
+		"a sum of steps":           {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{40, 40}, Values: []float64{1, 2}}, 0},
+		"a negative step":          {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{-1}, Values: []float64{1}}, 0},
+		"steps that do not grow":   {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1, 0}, Values: []float64{1, 2}}, 0},
+		"too few values":           {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1, 1}, Values: []float64{1}}, 0},
+		"a row without a fold":     {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2},
+		"values instead of counts": {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2},
+		"more than there are":      {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{3}}, 2},
+		"none":                     {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{0}}, 2},
+		"values of groups":         {group, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2},
+		"too many series":          {group, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}}, 1 << 63},
+	} {
+		if err := SetStepChunk(new(scan.Chunk), c.m, c.steps, c.series); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func sameRow(a, b *scan.Chunk) bool {
+	return slices.Equal(a.Times, b.Times) && slices.Equal(bitsOf(a.Values), bitsOf(b.Values)) && slices.Equal(a.Count, b.Count) && a.Series == b.Series
+}
+
+// FuzzStepMessages: what is taken for a request is within its bounds, and a row that is taken has
+// steps of the request and comes back as it was.
+func FuzzStepMessages(f *testing.F) {
+	for _, m := range []proto.Message{
+		FromSteps(someSteps(&scan.Fold{Kind: scan.FoldCount, Names: []string{"a"}})),
+		&tickmeshv1.Columns{TimeDeltasMs: []int64{5, 1}, Values: []float64{1, math.NaN()}},
+		&tickmeshv1.Columns{TimeDeltasMs: []int64{0, 60}, Counts: []int64{1, 2}},
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, uint64(0))
+		f.Add(b, uint64(2))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, series uint64) {
+		var request nodev1.Steps
+		if proto.Unmarshal(b, &request) == nil {
+			s, err := ToSteps(&request)
+			if err != nil && !errors.Is(err, ErrInvalid) {
+				t.Fatalf("an error without a kind: %v", err)
+			}
+			if err == nil && s != nil && (s.Check() != nil || s.Count() < 1 || s.Count() > scan.StepsMax || s.At(s.LastMs) < s.LastMs) {
+				t.Fatalf("%+v", s)
+			}
+		}
+		var columns tickmeshv1.Columns
+		if proto.Unmarshal(b, &columns) != nil {
+			return
+		}
+		for _, s := range []*scan.Steps{someSteps(nil), someSteps(&scan.Fold{Kind: scan.FoldCount}), someSteps(&scan.Fold{Kind: scan.FoldGroup}), someSteps(&scan.Fold{Kind: scan.FoldMax})} {
+			var chunk, again scan.Chunk
+			if err := SetStepChunk(&chunk, &columns, s, series); err != nil {
+				if !errors.Is(err, ErrInvalid) {
+					t.Fatalf("an error without a kind: %v", err)
+				}
+				continue
+			}
+			for i, at := range chunk.Times {
+				if at < s.FirstMs || at > s.LastMs || (at-s.FirstMs)%s.StepMs != 0 || i > 0 && at <= chunk.Times[i-1] {
+					t.Fatalf("steps %v", chunk.Times)
+				}
+			}
+			var m tickmeshv1.Columns
+			SetStepColumns(&m, &chunk, s)
+			if err := SetStepChunk(&again, &m, s, series); err != nil || !sameRow(&chunk, &again) {
+				t.Fatalf("%+v came back as %+v, %v", chunk, again, err)
+			}
+		}
+	})
+}
