@@ -5,12 +5,12 @@
 //
 //	handler.ServeHTTP       origins, the form, the database and the right to read it
 //	admission.Begin            a place among the queries, limits, the time limit
-//	takeOut                 functions of a range of one metric leave the expression: they
-//	                        are evaluated while series arrive (rangedWorker), by all
-//	                        processors, by the engine's own functions or the same over
-//	                        columns (windowFunction)
+//	takeOut                 functions of a range of one metric leave the expression: the
+//	                        source is asked for their values at the steps (scan.Steps),
+//	                        which are made where the samples are (api/scan/steps)
 //	direct                  what is left is but a selector, or a simple aggregation of one:
-//	                        it is answered from the columns that are read
+//	                        it is answered from the columns that are read, or from rows
+//	                        of groups where the order of series does not matter (foldOf)
 //	engine                  else the expression is evaluated and asks for series
 //	querier.Select          matchers become selectors (selectorsOf), scans become columns
 //	                        of labels and samples (collector)
@@ -21,8 +21,9 @@
 //
 // What the package decides, because Prometheus leaves it open or cannot know it:
 //
-//   - What a selection reads is thinned while it is read to what the steps of the query
-//     can see (grid), where the expression lets that be known: the answer is the same.
+//   - What a selection reads is thinned to what the steps of the query can see (grid), where
+//     the expression lets that be known: the answer is the same. Of instant selectors the
+//     source does that (scan.StepNewest).
 //   - An instant query of selectors without a range reads the newest sample of each series
 //     (scan.Source.Last). Only a series with a younger one than the query's time is read by
 //     its samples.

@@ -612,7 +612,8 @@ type Chunk struct {
 	// It is the last chunk of the series.
 	SeriesEnd bool `protobuf:"varint,5,opt,name=series_end,json=seriesEnd,proto3" json:"series_end,omitempty"`
 	// The columns have values at steps: their times are numbers of steps, from 0 on. A step
-	// without a value that follows one with a value has a staleness marker.
+	// without a value that follows one with a value has a staleness marker. All of a series,
+	// or of a row, comes in one such chunk.
 	Steps bool `protobuf:"varint,6,opt,name=steps,proto3" json:"steps,omitempty"`
 	// The columns are a row of a group of so many series, whose key says what they have in common,
 	// and id counts the rows of the shard. There are values; or counts, of COUNT; or neither,
