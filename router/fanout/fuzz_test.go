@@ -81,11 +81,12 @@ func (s *answerSource) fold(request *scan.Request, visit scan.Visitor) error {
 		if proto.Unmarshal(rest[1:1+size], &m) != nil {
 			return nil
 		}
-		if err := c.take(&m); err != nil {
-			if errors.Is(err, scantest.ErrChunk) {
-				return err
-			}
-			return nil
+		err := c.take(&m)
+		if errors.Is(err, scantest.ErrChunk) {
+			return err
+		}
+		if err != nil {
+			break
 		}
 		rest = rest[1+size:]
 	}

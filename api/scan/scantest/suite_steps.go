@@ -135,15 +135,15 @@ func testStepsEnd(t *testing.T, s Subject) {
 		}
 		r := ask()
 		r.Steps.Fold = fold
-		visits, broken := 0, errors.New("broken")
-		for _, end := range []error{scan.ErrStopped, broken} {
-			visits = 0
+		broken := errors.New("broken")
+		for end, want := range map[error]error{scan.ErrStopped: nil, broken: broken} {
+			visits := 0
 			err := s.Source.Scan(t.Context(), r, func(int, *scan.Chunk) error {
 				visits++
 				return end
 			})
-			if visits != 1 || end == broken && !errors.Is(err, broken) || end != broken && err != nil {
-				t.Errorf("%d visits after the end: %v", visits, err)
+			if visits != 1 || !errors.Is(err, want) {
+				t.Errorf("%d visits of a visitor that ends with %v: %v", visits, end, err)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -219,7 +219,10 @@ const foldLastBytesMax = 32 << 20
 // Not whole: samples have to be read, as a series has a younger one than the step, or as
 // there are too many groups.
 func foldLast(ctx context.Context, reader Reader, request *scan.Request, visit scan.Visitor) (whole bool, err error) {
-	l := &lastFold{request: request, folders: map[uint16]*Folder{}}
+	l := &lastFold{request: request, folders: map[uint16]*Folder{}, bytesMax: foldLastBytesMax}
+	if limit := request.Limits.BytesMax; limit > 0 {
+		l.bytesMax = int(min(limit, foldLastBytesMax))
+	}
 	if err = reader.Last(ctx, &request.Selector, request.FromMs, request.Limits, l.add); err != nil || l.short {
 		return false, err
 	}
@@ -234,17 +237,18 @@ func foldLast(ctx context.Context, reader Reader, request *scan.Request, visit s
 
 // lastFold is the groups of each shard, of newest samples.
 type lastFold struct {
-	request *scan.Request
-	folders map[uint16]*Folder
-	bytes   int
-	short   bool // samples have to be read
+	request  *scan.Request
+	folders  map[uint16]*Folder
+	bytes    int
+	bytesMax int
+	short    bool // samples have to be read
 
 	times  [1]int64
 	values [1]float64
 }
 
 func (l *lastFold) add(p scan.Point) error {
-	if l.short = p.TimeMs > min(l.request.Steps.LastMs, l.request.ToMs) || l.bytes > foldLastBytesMax; l.short {
+	if l.short = p.TimeMs > min(l.request.Steps.LastMs, l.request.ToMs) || l.bytes > l.bytesMax; l.short {
 		return scan.ErrStopped
 	}
 	f := l.folders[p.Ref.Shard]

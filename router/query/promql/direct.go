@@ -78,7 +78,7 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 	g := d.grid()
 	if matrix, notes, ok, err := d.folded(ctx, reader, g); ok || err != nil {
 		if err != nil {
-			result.Err = fmt.Errorf("expanding series: %w", err)
+			result.Err = err
 			return result
 		}
 		result.Warnings = notes
@@ -94,7 +94,7 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 		err = ctx.Err()
 	}
 	if err != nil {
-		result.Err = fmt.Errorf("expanding series: %w", err) // the engine's words
+		result.Err = expanding(err)
 		return result
 	}
 	list, err := d.values(ctx, g, d.ordered(runs))
@@ -114,6 +114,9 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 	}
 	return d.finish(result, matrix)
 }
+
+// expanding returns an error of what was read, in the engine's words.
+func expanding(err error) error { return fmt.Errorf("expanding series: %w", err) }
 
 // finish sets the value of the result.
 func (d *directQuery) finish(result *promql.Result, matrix promql.Matrix) *promql.Result {

@@ -61,16 +61,18 @@ func (d *directQuery) folded(ctx context.Context, reader *querier, g grid) (matr
 		g, function, matchers, offsetMs = d.ranged.grid, d.ranged.function, d.ranged.vector.LabelMatchers, d.ranged.offsetMs
 	}
 	request, some := g.request(function)
-	if !some {
-		return nil, nil, true, nil
+	if some {
+		request.Fold = fold
 	}
-	request.Fold = fold
-	if request.Check() != nil {
-		return nil, nil, false, nil
+	if !some || request.Check() != nil {
+		return nil, nil, !some, nil
 	}
 	selectors, err := selectorsOf(ctx, reader.source, reader.database, matchers)
-	if err != nil || len(selectors) == 0 {
-		return nil, nil, err == nil, err
+	if err != nil {
+		return nil, nil, false, expanding(err)
+	}
+	if len(selectors) == 0 {
+		return nil, nil, true, nil
 	}
 	r := reading{source: reader.source, entry: admission.Of(ctx), selectors: selectors, parallel: max(1, reader.parallel), steps: request}
 	r.fromMs, r.toMs = rangeOf(request)
@@ -78,8 +80,11 @@ func (d *directQuery) folded(ctx context.Context, reader *querier, g grid) (matr
 	if err == nil {
 		err = ctx.Err()
 	}
-	if err != nil || !ok {
-		return nil, nil, false, err
+	if err != nil {
+		return nil, nil, false, expanding(err)
+	}
+	if !ok {
+		return nil, nil, false, nil
 	}
 	if d.ranged != nil && rows.Len() > 0 {
 		notes = d.ranged.notes()

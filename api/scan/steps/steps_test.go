@@ -1,0 +1,151 @@
+package steps_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// samplesOnly is a reader that knows nothing of steps.
+type samplesOnly struct{ *scantest.Memory }
+
+// filled returns a memory with series of many samples and series of few.
+func filled(t testing.TB, many, few int) *scantest.Memory {
+	m := scantest.NewMemory()
+	for i := range many + few {
+		key := scantest.Key("", "m", "host", fmt.Sprint(i%7), "n", fmt.Sprint(i))
+		by := int64(1000)
+		if i >= many {
+			by = 50_000
+		}
+		for at := int64(0); at <= 100_000; at += by {
+			if err := m.Put(key, series.Sample{TimeMs: at, Value: float64(at)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return m
+}
+
+func request(function scan.StepFunction, fold *scan.Fold) *scan.Request {
+	return &scan.Request{
+		Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax,
+		Steps: &scan.Steps{FirstMs: 0, LastMs: 100_000, StepMs: 5000, RangeMs: 60_000, Function: function, Fold: fold},
+	}
+}
+
+// TestScanShort: of each series what is fewer bytes is handed out.
+func TestScanShort(t *testing.T) {
+	m := filled(t, 3, 2)
+	var values, samples int
+	visit := func(count *int) scan.Visitor {
+		return func(_ int, c *scan.Chunk) error {
+			*count++
+			if len(c.Times) > 21 {
+				t.Errorf("%d times of %d steps", len(c.Times), 21)
+			}
+			return nil
+		}
+	}
+	r := request(scan.StepIncrease, nil)
+	if err := steps.ScanShort(t.Context(), samplesOnly{m}, r, visit(&values), visit(&samples)); err != nil || values != 3 || samples != 2 {
+		t.Errorf("%d series of values and %d of samples, %v", values, samples, err)
+	}
+	values, samples = 0, 0
+	r = request(scan.StepNewest, nil)
+	if err := steps.ScanShort(t.Context(), samplesOnly{m}, r, visit(&values), visit(&samples)); err != nil || values != 0 || samples != 5 {
+		t.Errorf("%d series of values and %d of newest samples, %v", values, samples, err)
+	}
+}
+
+// TestFoldFlushes: rows of more groups than are held at once are visited in parts, and what is
+// held of samples has the request's limit.
+func TestFoldFlushes(t *testing.T) {
+	m := scantest.NewMemory()
+	const groups = 400
+	for i := range groups {
+		for at := range int64(3) {
+			if err := m.Put(scantest.Key("", "m", "n", fmt.Sprint(i)), series.Sample{TimeMs: at * 1000, Value: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r := request(scan.StepCount, &scan.Fold{Kind: scan.FoldMax, Names: []string{"n"}})
+	r.Steps.StepMs = 500 // 201 steps of 16 bytes
+	seen := map[string]int{}
+	err := steps.Scan(t.Context(), samplesOnly{m}, r, func(_ int, c *scan.Chunk) error {
+		seen[string(c.Key)]++
+		return nil
+	})
+	if err != nil || len(seen) != groups {
+		t.Fatalf("%d groups, %v", len(seen), err)
+	}
+	r.Limits.BytesMax = 100
+	var limit *scan.LimitError
+	if err := steps.Scan(t.Context(), samplesOnly{m}, r, func(int, *scan.Chunk) error { return nil }); !errors.As(err, &limit) || limit.What != "bytes" {
+		t.Errorf("more bytes than the limit: %v", err)
+	}
+}
+
+// TestFoldLast: newest samples stand for the groups of one step, unless there are too many groups.
+func TestFoldLast(t *testing.T) {
+	m := filled(t, 2, 5)
+	r := request(scan.StepNewest, &scan.Fold{Kind: scan.FoldCount, Names: []string{"host"}})
+	r.Steps.FirstMs, r.FromMs = 100_000, 40_001
+	for _, bytesMax := range []int64{0, 1 << 20, 300} { // with the least, samples are read
+		r.Limits.BytesMax = bytesMax
+		rows := 0
+		err := steps.Scan(t.Context(), samplesOnly{m}, r, func(_ int, c *scan.Chunk) error {
+			rows++
+			if c.Series != 1 || c.Count[0] != 1 {
+				t.Errorf("%v: %d of %d series", c.Key, c.Count, c.Series)
+			}
+			return nil
+		})
+		var limit *scan.LimitError
+		if rows != 7 && !errors.As(err, &limit) || bytesMax != 300 && err != nil {
+			t.Errorf("%d bytes: %d rows, %v", bytesMax, rows, err)
+		}
+	}
+}
+
+func BenchmarkEvaluator(b *testing.B) {
+	const samples = 390
+	times, values := make([]int64, samples), make([]float64, samples)
+	for i := range times {
+		times[i], values[i] = int64(i)*10_000, float64(i*100+i*i%97)
+	}
+	for name, function := range map[string]scan.StepFunction{"rate": scan.StepRate, "avg": scan.StepAvg, "newest": scan.StepNewest} {
+		b.Run(name, func(b *testing.B) {
+			e := steps.NewEvaluator(&scan.Steps{FirstMs: 300_000, LastMs: 3900_000, StepMs: 60_000, RangeMs: 300_000, Function: function})
+			for b.Loop() {
+				e.Begin()
+				e.Add(times, values)
+				e.End()
+			}
+			b.ReportMetric(float64(b.N)*samples/b.Elapsed().Seconds(), "samples/s")
+		})
+	}
+}
+
+func BenchmarkFolder(b *testing.B) {
+	request := &scan.Steps{FirstMs: 0, LastMs: 3600_000, StepMs: 60_000, RangeMs: 300_000, Function: scan.StepRate, Fold: &scan.Fold{Kind: scan.FoldMax, Names: []string{"region"}}}
+	f := steps.NewFolder(request)
+	var times []int64
+	var values []float64
+	for at := int64(0); at <= request.LastMs; at += request.StepMs {
+		times, values = append(times, at), append(values, math.Sqrt(float64(at)))
+	}
+	key := scantest.Key("", "requests_total", "host", "host-00012", "region", "eu-1", "sensor", "s4")
+	for b.Loop() {
+		if _, err := f.Add(key, times, values); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
