@@ -87,7 +87,7 @@ func newLabCluster(t testing.TB) *labCluster {
 		if err != nil {
 			t.Fatal(err)
 		}
-		served := service.New(service.Options{Node: storage, Hello: hello(name), Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		served := service.New(service.Options{Node: storage, Hello: hello(name), Map: func() *shardmap.Map { return nil }, Disk: func() (uint64, uint64) { return 0, 0 }, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 		c.nodes[i] = &labNode{Node: served, storage: storage}
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

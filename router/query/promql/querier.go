@@ -184,7 +184,9 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 			return nil, err
 		}
 		runs = append(runs, collectors[i].runs()...)
-		r.lossy = r.lossy || collectors[i].naming.lossy
+		if r.ranged != nil { // of one metric, so that nobody else scans for it
+			r.lossy = r.lossy || collectors[i].naming.lossy
+		}
 	}
 	return runs, nil
 }
