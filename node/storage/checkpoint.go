@@ -87,6 +87,9 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	e.batches.Keep(batches)
+	if err := e.index.SettleForgotten(applied); err != nil {
+		e.reportCorruption(err)
+	}
 	for i, s := range e.shards {
 		s.mu.Lock()
 		s.mu.ledger.Forget(applied[i])

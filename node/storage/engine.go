@@ -171,11 +171,14 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 	}
 	e.batches.shards, e.batches.log = e.shards, e.log
 	e.index, err = index.Open(index.Options{
-		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Failpoints: e.options.Failpoints, Corrupt: e.reportCorruption,
+		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Applied: m.Applied, Failpoints: e.options.Failpoints, Corrupt: e.reportCorruption,
 		PersistSeriesMin: e.options.PersistSeriesMin, DiskReserve: compact.Reserve * e.options.GenerationBytesMax,
 	})
 	if err != nil {
 		return fmt.Errorf("open the series table: %w", err)
+	}
+	for _, s := range e.shards {
+		s.forgotten = e.index.ForgottenOf(s.number)
 	}
 	generations := manifest.SlotGenerations(&m.Pages)
 	e.pages, err = pagelog.Open(pagelog.Options{

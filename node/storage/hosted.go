@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/read"
@@ -62,6 +63,9 @@ func (s *shard) Applied() uint64 {
 	return s.mu.applied
 }
 
+// Forgotten implements transfer.Shard.
+func (s *shard) Forgotten() *index.Forgotten { return s.forgotten }
+
 // Rules implements transfer.Shard.
 func (s *shard) Rules() *retention.Table { return s.rules.Load() }
 
@@ -93,6 +97,7 @@ func (s *shard) Pin() (transfer.State, error) {
 	}
 	return transfer.State{
 		Replica: s.mu.number, Applied: s.mu.applied, CutMs: s.cutMs.Load(), Rules: s.rules.Load(), Batches: s.mu.ledger.Now(),
+		Forgotten: s.forgotten.IDs(),
 	}, nil
 }
 
@@ -129,6 +134,11 @@ func (s *shard) Replace(r *transfer.Replica, show func()) {
 	s.cutMs.Store(r.CutMs)
 	s.rules.Store(r.Rules)
 	s.absent.Store(r.Dropped)
+	if !r.Dropped {
+		if err := s.engine.index.ReplaceForgotten(s.number, r.Forgotten); err != nil {
+			s.engine.reportCorruption(err)
+		}
+	}
 	show()
 }
 

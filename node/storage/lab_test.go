@@ -40,6 +40,7 @@ type labNode struct {
 	faultIn atomic.Int64       // operations of the disk until one fails; 0: none will
 	before  func(vfs.Op) error // called before each operation, if it is set
 	memory  int64              // Options.SeriesBytesMax
+	empty   int                // series without samples that were found
 
 	hosts   [labShards]bool
 	through [labShards]uint64 // before it is applied a replica is no state that ever was
@@ -273,10 +274,42 @@ func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint6
 			n.t.Fatalf("%s: shard %d does not know session %d as it was", what, shard, session.ID)
 		}
 	}
+	if gone := slices.Sorted(maps.Keys(m.gone)); !slices.Equal(s.forgotten.IDs(), gone) {
+		n.t.Fatalf("%s: shard %d after entry %d has forgotten %v, want %v", what, shard, n.appliedTo(shard), s.forgotten.IDs(), gone)
+	}
+	n.compareEmpty(what, shard, m, want)
 	for id, key := range m.ids {
+		// Of a key that has no id the table may have one already, which an entry is still to give.
+		ref, known, err := n.e.index.Lookup(series.Key(key))
+		want, wanted := m.idOf(key)
+		if err != nil || wanted && (!known || uint32(ref.ID) != want) || !wanted && known && int(ref.ID) < len(m.ids) {
+			n.t.Fatalf("%s: %s of shard %d has id %d (%v), %v, want %d (%v)", what, series.Key(key), shard, ref.ID, known, err, want, wanted)
+		}
 		if k, err := n.e.index.KeyOf(uint16(shard), series.ID(id), nil); err != nil || string(k) != key {
 			n.t.Fatalf("%s: series %d of shard %d is %s, %v, want %s", what, id, shard, k, err, series.Key(key))
 		}
+	}
+}
+
+// compareEmpty looks for series without samples, of which at least all have none.
+func (n *labNode) compareEmpty(what string, shard int, m *slowShard, want map[string]map[int64]uint64) {
+	n.t.Helper()
+	var w EmptyWalk
+	for done := false; !done; {
+		var seen map[uint16][]uint32
+		seen, done = n.e.Walk(&w, 7, 3, func(of uint16) bool { return int(of) == shard })
+		empty, body := n.e.EmptySeries(uint16(shard), seen[uint16(shard)])
+		after, ids, err := entry.ParseForgetBody(body)
+		if len(empty) > 0 && (err != nil || after != n.appliedTo(shard) || !slices.Equal(ids, empty)) {
+			n.t.Fatalf("%s: %v after entry %d: %v, not %v, %v", what, ids, after, empty, ids, err)
+		}
+		for _, id := range empty {
+			if int(id) < len(m.ids) && (m.gone[id] || len(want[m.ids[id]]) > 0) {
+				n.t.Fatalf("%s: series %d of shard %d may be forgotten after entry %d, but it is %v, or has %d samples",
+					what, id, shard, after, m.gone[id], len(want[m.ids[id]]))
+			}
+		}
+		n.empty += len(empty)
 	}
 }
 

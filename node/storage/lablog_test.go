@@ -23,6 +23,7 @@ type labEntry struct {
 // slowShard is what a shard should be.
 type slowShard struct {
 	ids     []string // keys by id
+	gone    map[uint32]bool
 	samples map[string]map[int64]uint64
 	cutMs   int64
 	rules   []slowRules
@@ -69,14 +70,24 @@ func (m *slowShard) cutOf(key string) int64 {
 }
 
 func newSlowShard() *slowShard {
-	return &slowShard{samples: map[string]map[int64]uint64{}, cutMs: retention.NoCut}
+	return &slowShard{samples: map[string]map[int64]uint64{}, gone: map[uint32]bool{}, cutMs: retention.NoCut}
+}
+
+// idOf returns the id that a key means.
+func (m *slowShard) idOf(key string) (uint32, bool) {
+	for id, of := range m.ids {
+		if of == key && !m.gone[uint32(id)] {
+			return uint32(id), true
+		}
+	}
+	return 0, false
 }
 
 func (m *slowShard) put(key string, timeMs int64, v float64) {
 	if timeMs < m.cutMs {
 		return
 	}
-	if !slices.Contains(m.ids, key) {
+	if _, known := m.idOf(key); !known {
 		m.ids = append(m.ids, key)
 	}
 	if m.samples[key] == nil {
@@ -112,6 +123,7 @@ type labLog struct {
 	removed []labDelete
 	counter uint64
 	nowMs   int64
+	churn   bool // most series are deleted, forgotten and made again soon
 }
 
 // labDelete is a delete with an id.
@@ -121,11 +133,11 @@ type labDelete struct {
 	play func(*slowShard)
 }
 
-// labWrite is a batch with an id.
+// labWrite is a batch with an id. Play returns false if it is refused, as it names a series that is forgotten.
 type labWrite struct {
 	id    series.BatchID
 	batch []byte
-	play  func(*slowShard)
+	play  func(*slowShard) bool
 }
 
 // labKey returns one of the lab's series, of two metrics.
@@ -164,6 +176,13 @@ func (l *labLog) add(kind entry.Kind, body []byte, play func(*slowShard)) {
 // grow adds a random entry.
 func (l *labLog) grow(rng *rand.Rand) {
 	l.nowMs += rng.Int64N(200_000)
+	if l.churn && len(l.head.ids) > 0 && rng.IntN(4) == 0 {
+		if rng.IntN(2) == 0 {
+			l.remove(rng)
+		}
+		l.forget(rng)
+		return
+	}
 	switch k := rng.IntN(30); {
 	case k == 0:
 		l.add(entry.Empty, nil, func(*slowShard) {})
@@ -174,6 +193,8 @@ func (l *labLog) grow(rng *rand.Rand) {
 		l.ruleCuts(rng)
 	case k < 5 && len(l.head.ids) > 0:
 		l.remove(rng)
+	case k < 8:
+		l.forget(rng)
 	default:
 		l.write(rng)
 	}
@@ -194,6 +215,28 @@ func (l *labLog) ruleCuts(rng *rand.Rand) {
 	l.add(entry.RuleCuts, retention.Encode(&cuts), func(m *slowShard) { m.rules = append(m.rules, of.slowRules) })
 }
 
+// forget adds an entry that forgets series without samples. Some come too late.
+func (l *labLog) forget(rng *rand.Rand) {
+	var ids []uint32
+	contents := l.head.contents()
+	for id, key := range l.head.ids {
+		if !l.head.gone[uint32(id)] && len(contents[key]) == 0 && rng.IntN(4) > 0 {
+			ids = append(ids, uint32(id))
+		}
+	}
+	after := uint64(len(l.entries))
+	if after > 0 && rng.IntN(4) == 0 {
+		l.add(entry.Forget, entry.ForgetBody(after-1, ids), func(*slowShard) {})
+		return
+	}
+	l.add(entry.Forget, entry.ForgetBody(after, ids), func(m *slowShard) {
+		for _, id := range ids {
+			delete(m.samples, m.ids[id])
+			m.gone[id] = true
+		}
+	})
+}
+
 func (l *labLog) remove(rng *rand.Rand) {
 	var ids []uint32
 	for id := range l.head.ids {
@@ -203,11 +246,14 @@ func (l *labLog) remove(rng *rand.Rand) {
 	}
 	fromMs := l.nowMs - rng.Int64N(4*3600_000)
 	toMs := fromMs + rng.Int64N(3*3600_000)
-	if rng.IntN(3) == 0 {
+	if l.churn || rng.IntN(3) == 0 {
 		fromMs, toMs = scan.TimeMsMin, scan.TimeMsMax // so that queries pass over the series
 	}
 	d := labDelete{body: entry.DeleteBody(ids, fromMs, toMs), play: func(m *slowShard) {
 		for _, id := range ids {
+			if m.gone[id] {
+				continue
+			}
 			maps.DeleteFunc(m.samples[m.ids[id]], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })
 		}
 	}}
@@ -261,11 +307,8 @@ func (l *labLog) write(rng *rand.Rand) {
 			if w.id.Session != 0 {
 				verdict = m.batches.Judge(w.id, timeMs)
 			}
-			if verdict == "fresh" && w.play != nil {
-				w.play(m)
-				if w.id.Session != 0 {
-					m.batches.Note(w.id)
-				}
+			if verdict == "fresh" && w.play != nil && w.play(m) && w.id.Session != 0 {
+				m.batches.Note(w.id)
 			}
 		}
 	})
@@ -275,6 +318,7 @@ func (l *labLog) batch(rng *rand.Rand) labWrite {
 	var e series.BatchEncoder
 	type point struct {
 		key    string
+		id     int // that it names; -1: it has the key
 		timeMs int64
 		v      float64
 	}
@@ -293,17 +337,29 @@ func (l *labLog) batch(rng *rand.Rand) labWrite {
 		if rng.IntN(5) == 0 {
 			v = math.Float64frombits(rng.Uint64())
 		}
-		ref := series.ID(slices.Index(l.head.ids, string(key)))
-		if ref == series.ID(1<<32-1) || rng.IntN(4) == 0 {
+		named := -1
+		if id, known := l.head.idOf(string(key)); known && rng.IntN(4) > 0 {
+			named = int(id)
+		} else if id := slices.Index(l.head.ids, string(key)); id >= 0 && rng.IntN(50) == 0 {
+			named = id // it may be forgotten
+		}
+		ref := series.ID(uint32(named))
+		if named < 0 {
 			ref = e.Define(key)
 		}
 		n := series.DecimalOf(v, 1)
 		e.Append(ref, at, n.Mantissa, n.Scale)
-		points = append(points, point{string(key), at, v})
+		points = append(points, point{string(key), named, at, v})
 	}
-	return labWrite{batch: e.AppendTo(nil), play: func(m *slowShard) {
+	return labWrite{batch: e.AppendTo(nil), play: func(m *slowShard) bool {
+		for _, p := range points {
+			if p.id >= 0 && m.gone[uint32(p.id)] {
+				return false
+			}
+		}
 		for _, p := range points {
 			m.put(p.key, p.timeMs, p.v)
 		}
+		return true
 	}}
 }

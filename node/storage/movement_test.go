@@ -59,14 +59,27 @@ func TestShardsMove(t *testing.T) {
 	for seed := range uint64(storagetest.Seeds(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			moveShards(t, seed)
+			moveShards(t, seed, false)
 		})
 	}
 }
 
-func moveShards(t *testing.T, seed uint64) {
+// TestForgottenSeriesMove is TestShardsMove where most series are soon deleted, forgotten and made again.
+func TestForgottenSeriesMove(t *testing.T) {
+	for seed := range uint64(storagetest.Seeds(3)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			moveShards(t, seed, true)
+		})
+	}
+}
+
+func moveShards(t *testing.T, seed uint64, churn bool) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	logs := newLabLogs()
+	for _, l := range logs {
+		l.churn = churn
+	}
 	var nodes []*labNode
 	for range 3 {
 		nodes = append(nodes, newLabNode(t, logs))
@@ -108,6 +121,9 @@ func moveShards(t *testing.T, seed uint64) {
 				t.Fatal(what, err)
 			}
 			moves++
+			if rng.IntN(4) == 0 {
+				n.crash(rng) // before anything else makes durable what came
+			}
 		case n.hosts[shard] && others(nodes, n, shard):
 			if err := n.e.DropShard(uint16(shard), uint64(len(n.written))); err != nil {
 				t.Fatal(what, err)
@@ -126,9 +142,12 @@ func moveShards(t *testing.T, seed uint64) {
 		}
 		n.check("at the end")
 	}
-	t.Log(moves, "moves")
+	t.Log(moves, "moves,", nodes[0].empty+nodes[1].empty+nodes[2].empty, "series seen without samples")
 	if moves == 0 {
 		t.Fatal("nothing was moved")
+	}
+	if churn && !slices.ContainsFunc(logs, func(l *labLog) bool { return len(l.head.ids) > len(l.keys) }) {
+		t.Fatal("no key has got another id")
 	}
 	for shard := range labShards {
 		equalDigests(t, nodes, logs, shard)

@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
@@ -35,6 +36,8 @@ type shard struct {
 	cutMs  atomic.Int64                    // samples before it are gone
 	rules  atomic.Pointer[retention.Table] // cuts of some series; nil: none
 	absent atomic.Bool                     // it was dropped, and nothing has been applied since
+
+	forgotten *index.Forgotten // ids that are forgotten
 
 	mu struct {
 		sync.Mutex
@@ -147,6 +150,12 @@ func (s *shard) resume() error {
 // applyLocked applies an entry. Anything but ErrStalled concerns what the entry
 // says and would be the same on every replica: it is counted and skipped.
 func (s *shard) applyLocked(epoch uint16, e *entry.Entry) error {
+	if s.mu.applied == 0 && s.forgotten.Any() {
+		// What replicas before have forgotten is to be given again.
+		if err := s.engine.index.ReplaceForgotten(s.number, nil); err != nil {
+			return stalled(err)
+		}
+	}
 	var err error
 	switch e.Kind {
 	case entry.Samples:
@@ -159,6 +168,8 @@ func (s *shard) applyLocked(epoch uint16, e *entry.Entry) error {
 		err = s.applyRetentionLocked(e.Body)
 	case entry.RuleCuts:
 		err = s.applyRuleCutsLocked(e.Body)
+	case entry.Forget:
+		err = s.applyForgetLocked(e)
 	case entry.Empty, entry.Configuration:
 	default:
 		err = fmt.Errorf("%w: kind %d", entry.ErrInvalid, e.Kind)
@@ -211,8 +222,13 @@ func (s *shard) applySamplesLocked(epoch uint16, e *entry.Entry) error {
 	return err
 }
 
+// applyBatchLocked applies a batch. It is refused as a whole, and nothing of it is done, with series.ErrEra when it
+// names a series by an id that is forgotten.
 func (s *shard) applyBatchLocked(batch []byte) error {
 	r, p := &s.mu.reader, &s.mu.points
+	if err := s.refuseForgottenLocked(batch); err != nil {
+		return err
+	}
 	r.Reset(batch)
 	s.mu.slots = s.mu.slots[:0]
 	for {
@@ -323,7 +339,8 @@ func (s *shard) applyDeleteLocked(index uint64, body []byte) error {
 	if err != nil {
 		return err
 	}
-	if ids = s.trustedLocked(ids); len(ids) == 0 {
+	ids = slices.DeleteFunc(ids, s.forgotten.Has) // they have nothing
+	if ids = s.trustedLocked(ids, "a delete"); len(ids) == 0 {
 		return nil
 	}
 	s.mu.watches.touch(fromMs)
@@ -343,11 +360,11 @@ func (s *shard) applyDeleteLocked(index uint64, body []byte) error {
 
 // trustedLocked returns those of growing ids that are certain to be of the series that the log
 // means: see Replay. What is deleted of others would be lost for good.
-func (s *shard) trustedLocked(ids []uint32) []uint32 {
+func (s *shard) trustedLocked(ids []uint32, what string) []uint32 {
 	n, _ := slices.BinarySearch(ids, s.mu.doubtful)
 	if n < len(ids) {
-		s.engine.reportCorruption(fmt.Errorf("shard %d: a delete passes over %d series: behind a gap in the log it is not known which they are",
-			s.number, len(ids)-n))
+		s.engine.reportCorruption(fmt.Errorf("shard %d: %s passes over %d series: behind a gap in the log it is not known which they are",
+			s.number, what, len(ids)-n))
 	}
 	return ids[:n]
 }

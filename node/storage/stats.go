@@ -17,6 +17,10 @@ type Stats struct {
 	SamplesSkipped  int64 // of the log, older than retention or naming no series
 	EntriesInvalid  int64
 	BatchesRepeated int64 // with the id of one that was applied
+	// BatchesForgotten were refused, as they named series that are forgotten.
+	BatchesForgotten int64
+	SeriesForgotten  int64
+	ForgetsLate      int64 // entries that forget and came too late to mean something
 	EntriesStalled  int64 // waiting for the disk
 	StalledBytes    int64 // of their bodies
 
@@ -43,7 +47,8 @@ type Stats struct {
 // engineStats are counted where things happen.
 type engineStats struct {
 	samples, samplesSkipped, entriesInvalid atomic.Int64
-	batchesRepeated                         atomic.Int64
+	batchesRepeated, batchesForgotten       atomic.Int64
+	forgotten, forgetsLate                  atomic.Int64
 	checkpoints, flushes, flushedSamples    atomic.Int64
 	corruptions, flushWaits                 atomic.Int64
 }
@@ -59,7 +64,8 @@ func (e *Engine) Stats() Stats {
 	c := &e.stats
 	s := Stats{
 		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), EntriesInvalid: c.entriesInvalid.Load(),
-		BatchesRepeated: c.batchesRepeated.Load(),
+		BatchesRepeated: c.batchesRepeated.Load(), BatchesForgotten: c.batchesForgotten.Load(),
+		SeriesForgotten: c.forgotten.Load(), ForgetsLate: c.forgetsLate.Load(),
 		Checkpoints:     c.checkpoints.Load(), Flushes: c.flushes.Load(), FlushedSamples: c.flushedSamples.Load(), FlushWaits: c.flushWaits.Load(),
 		Corruptions: c.corruptions.Load(), Totals: e.Compactor.Stats(),
 		Stats:         e.Source.Stats(),

@@ -47,6 +47,7 @@ const (
 	Configuration Kind = 5  // a change of a Raft group; nothing to the engine
 	NamedDelete   Kind = 6  // body: see NamedDeleteBody
 	RuleCuts      Kind = 7  // body: see retention.Encode
+	Forget        Kind = 8  // body: see ForgetBody
 	GroupState    Kind = 16 // no entry: what a Raft group must remember; its index is 0
 )
 
@@ -157,6 +158,37 @@ func ParseDeleteBody(b []byte) (ids []uint32, fromMs, toMs int64, err error) {
 		err = fmt.Errorf("%w: %d bytes after a delete", ErrInvalid, len(rest))
 	}
 	return ids, fromMs, toMs, err
+}
+
+// ForgetBody encodes that series without samples are forgotten: uvarint after, then ids as DeleteBody
+// has them. The leader saw them without samples when the entry after was the last one that it had
+// applied; unless the entry is the next one it means nothing.
+func ForgetBody(after uint64, ids []uint32) []byte {
+	return appendIDs(binary.AppendUvarint(nil, after), ids)
+}
+
+func ParseForgetBody(b []byte) (after uint64, ids []uint32, err error) {
+	after, used := binary.Uvarint(b)
+	if used <= 0 {
+		return 0, nil, fmt.Errorf("%w: entry before a forget", ErrInvalid)
+	}
+	ids, rest, err := parseIDs(b[used:])
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: %d bytes after a forget", ErrInvalid, len(rest))
+	}
+	return after, ids, err
+}
+
+// AppendIDs appends sorted and unique ids as DeleteBody has them, and ParseIDs reads them, and nothing else.
+func AppendIDs(b []byte, ids []uint32) []byte { return appendIDs(b, ids) }
+
+// ParseIDs is described with AppendIDs. Error: ErrInvalid.
+func ParseIDs(b []byte) ([]uint32, error) {
+	ids, rest, err := parseIDs(b)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: %d bytes after series", ErrInvalid, len(rest))
+	}
+	return ids, err
 }
 
 func appendIDs(b []byte, ids []uint32) []byte {

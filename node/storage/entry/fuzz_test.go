@@ -165,3 +165,29 @@ func FuzzNamedDelete(f *testing.F) {
 		}
 	})
 }
+
+// FuzzForgetBody reads what may be the body of a forget.
+func FuzzForgetBody(f *testing.F) {
+	f.Add(entry.ForgetBody(7, []uint32{0, 1, 5, 1<<32 - 1}))
+	f.Add(entry.ForgetBody(1<<64-1, nil))
+	f.Add([]byte{0, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		after, ids, err := entry.ParseForgetBody(body)
+		if err != nil {
+			if !errors.Is(err, entry.ErrInvalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !slices.IsSorted(ids) || len(slices.Compact(slices.Clone(ids))) != len(ids) || len(ids) > len(body) {
+			t.Fatalf("%v of %x", ids, body)
+		}
+		again, ids2, err := entry.ParseForgetBody(entry.ForgetBody(after, ids))
+		if err != nil || again != after || !slices.Equal(ids, ids2) {
+			t.Fatalf("%x: %d, %v, %v", body, again, ids2, err)
+		}
+		if parsed, err := entry.ParseIDs(entry.AppendIDs(nil, ids)); err != nil || !slices.Equal(parsed, ids) {
+			t.Fatalf("%v became %v, %v", ids, parsed, err)
+		}
+	})
+}

@@ -25,6 +25,7 @@ type activity struct {
 	settled      atomic.Bool                   // coarse months and marks of days tell of all samples
 	full         *marks                        // shared; never written
 	emptied      emptied
+	hidden       *bitSet // series that no query finds: see forgets
 	daysBytesMax int64
 
 	mu        sync.Mutex // guards every change but the setting of a bit
@@ -40,7 +41,7 @@ type activity struct {
 const daysBytesMax = 64 << 20
 
 func newActivity(o *Options) *activity {
-	a := &activity{fs: o.FS, dir: o.Dir, failpoints: o.Failpoints, full: newFullMarks(), daysBytesMax: o.daysBytesMax}
+	a := &activity{fs: o.FS, dir: o.Dir, failpoints: o.Failpoints, full: newFullMarks(), hidden: new(bitSet), daysBytesMax: o.daysBytesMax}
 	if a.daysBytesMax == 0 {
 		a.daysBytesMax = daysBytesMax
 	}

@@ -49,7 +49,7 @@ func (x *Index) resolveRun(hint uint32, keys []series.Key, refs []series.Ref) in
 			return i
 		}
 		record := x.keys.record(next)
-		if record == nil || !recordHasKey(record, key) || recordLocal(record) != next {
+		if record == nil || !recordHasKey(record, key) || recordLocal(record) != next || x.keys.hidden.has(next) {
 			return i
 		}
 		refs[i] = series.Ref{Hint: next, Shard: recordShard(record), ID: recordID(record)}
@@ -159,7 +159,7 @@ func (f *keyFile) followGroup(probes *[batchGroup]probe, keys []series.Key, refs
 	}
 	for i, key := range keys {
 		record := records[i]
-		for record != nil && (lengths[i] != len(key) || !recordHasKey(record, key)) {
+		for record != nil && (lengths[i] != len(key) || !recordHasKey(record, key) || f.hidden.has(recordLocal(record))) {
 			record = nil
 			if place, ok := probes[i].next(); ok {
 				if record = f.recordAt(place); record != nil {

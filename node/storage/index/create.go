@@ -19,7 +19,7 @@ import (
 func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 	// LocalNone+1 is 0: the first series is as good a guess as any.
 	if next := hint + 1; next < x.keys.count.Load() {
-		if record := x.keys.record(next); record != nil && recordHasKey(record, key) {
+		if record := x.keys.record(next); record != nil && recordHasKey(record, key) && !x.keys.hidden.has(next) {
 			return recordRef(record), true
 		}
 	}
@@ -49,14 +49,14 @@ func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 	}
 }
 
-// follow returns the first record with a key of those that a probe leads to; nil: none.
+// follow returns the first record with a key of those that a probe leads to and that are not hidden; nil: none.
 func (f *keyFile) follow(p *probe, key series.Key) []byte {
 	for {
 		place, ok := p.next()
 		if !ok {
 			return nil
 		}
-		if record := f.recordAt(place); record != nil && recordHasKey(record, key) {
+		if record := f.recordAt(place); record != nil && recordHasKey(record, key) && !f.hidden.has(recordLocal(record)) {
 			return record
 		}
 	}
@@ -86,6 +86,16 @@ const tagsUsual = 32
 // Errors: ErrConflict, ErrIDGap, ErrFull, series.ErrKey, ErrClosed, and those of
 // the disk; after any of them the index is as before and Create may be repeated.
 func (x *Index) Create(shard uint16, id series.ID, key series.Key, day Day) (local uint32, err error) {
+	return x.create(shard, id, key, day, false)
+}
+
+// CreateTwin is Create of a series whose key may have a lesser id, too, that an entry is going to forget which was not
+// applied here: until then it is not found.
+func (x *Index) CreateTwin(shard uint16, id series.ID, key series.Key, day Day) (local uint32, err error) {
+	return x.create(shard, id, key, day, true)
+}
+
+func (x *Index) create(shard uint16, id series.ID, key series.Key, day Day, twin bool) (local uint32, err error) {
 	var tags [tagsUsual]series.Tag
 	if _, _, _, err := key.Parts(tags[:0]); err != nil {
 		return 0, err
@@ -95,14 +105,14 @@ func (x *Index) Create(shard uint16, id series.ID, key series.Key, day Day) (loc
 	}
 	var added bool
 	err = x.Guard(func() (err error) {
-		local, added, err = x.add(shard, id, key)
+		local, added, err = x.add(shard, id, key, twin)
 		if errors.Is(err, errTableRotten) {
 			x.dropTable(x.table.persisted.Load())
-			local, added, err = x.add(shard, id, key)
+			local, added, err = x.add(shard, id, key, twin)
 		}
 		if errors.Is(err, errIDsRotten) {
 			x.Local(shard, id) // builds them again
-			local, added, err = x.add(shard, id, key)
+			local, added, err = x.add(shard, id, key, twin)
 		}
 		return err
 	})
@@ -116,7 +126,7 @@ func (x *Index) Create(shard uint16, id series.ID, key series.Key, day Day) (loc
 	return local, nil
 }
 
-func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, added bool, err error) {
+func (x *Index) add(shard uint16, id series.ID, key series.Key, twin bool) (local uint32, added bool, err error) {
 	ids := x.shards.make(shard)
 	ids.mu.Lock()
 	defer ids.mu.Unlock()
@@ -125,8 +135,17 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	if local, ok, err := x.existing(s, hash, shard, id, key); ok || err != nil {
-		return local, false, err
+	others, err := x.othersLocked(s, hash, key)
+	if err != nil {
+		return 0, false, err
+	}
+	for i := range others {
+		switch o := &others[i]; {
+		case o.Shard == shard && o.ID == id:
+			return o.Hint, false, nil
+		case !x.forgets.hidden.has(o.Hint) && !(twin && o.Shard == shard && o.ID < id):
+			return 0, false, fmt.Errorf("%w: %s is id %d of shard %d, not id %d of shard %d", ErrConflict, key, o.ID, o.Shard, id, shard)
+		}
 	}
 	other, taken, rotten := ids.find(id)
 	if rotten != nil {
@@ -140,7 +159,7 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 	}
 	ids.growLocked(uint32(id) + 1)
 	s.makeRoomLocked()
-	local, err = x.append(ids, shard, id, key)
+	local, err = x.append(ids, shard, id, key, others)
 	if err != nil {
 		return 0, false, err
 	}
@@ -148,36 +167,13 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 	return local, true, nil
 }
 
-// existing looks for the key while its stripe is locked.
-func (x *Index) existing(s *stripe, hash uint64, shard uint16, id series.ID, key series.Key) (local uint32, found bool, err error) {
+// othersLocked returns the records of a key while its stripe is locked: mostly none.
+func (x *Index) othersLocked(s *stripe, hash uint64, key series.Key) (list []series.Ref, err error) {
 	err = vfs.Guard(func() error {
-		record, err := x.recordLocked(s, hash, key)
-		if record == nil || err != nil {
-			return err
-		}
-		local, found = recordLocal(record), true
-		if recordShard(record) != shard || recordID(record) != id {
-			return fmt.Errorf("%w: %s is id %d of shard %d, not id %d of shard %d",
-				ErrConflict, key, recordID(record), recordShard(record), id, shard)
-		}
-		return nil
+		list, err = x.recordsLocked(s, hash, key)
+		return err
 	})
-	return local, found, err
-}
-
-// recordLocked returns the record of a key, or nil, while its stripe is locked: the persisted table has
-// then all that the stripe has given to it.
-func (x *Index) recordLocked(s *stripe, hash uint64, key series.Key) (record []byte, err error) {
-	p := s.probe(hash)
-	record = x.keys.follow(&p, key)
-	if persisted := x.table.persisted.Load(); record == nil && persisted != nil {
-		p := persisted.probe(hash)
-		if record = x.keys.follow(&p, key); record == nil && !persisted.intact(hash) {
-			err = errTableRotten
-		}
-		runtime.KeepAlive(persisted)
-	}
-	return record, err
+	return list, err
 }
 
 var (
@@ -242,13 +238,14 @@ func (x *Index) Guard(read func() error) error {
 }
 
 // append writes the record and makes it known to readers by local id.
-func (x *Index) append(ids *shardIDs, shard uint16, id series.ID, key series.Key) (uint32, error) {
+func (x *Index) append(ids *shardIDs, shard uint16, id series.ID, key series.Key, others []series.Ref) (uint32, error) {
 	x.keys.mu.Lock()
 	defer x.keys.mu.Unlock()
 	local, err := x.keys.appendLocked(shard, id, key)
 	if err != nil {
 		return 0, err
 	}
+	x.forgets.addTwin(local, others)
 	ids.set(id, local)
 	ids.raiseNext(uint32(id) + 1)
 	x.keys.publishLocked(local)

@@ -26,7 +26,7 @@ func (x *Index) MarkActiveWithin(shard uint16, id series.ID, fromMs, toMs int64)
 
 // MarkStoredAt notes that a segment has samples of a series, whose times grow.
 func (x *Index) MarkStoredAt(shard uint16, id series.ID, timesMs []int64) {
-	if local, ok := x.Local(shard, id); ok {
+	if local, ok := x.Local(shard, id); ok && !x.forgets.has(shard, id) {
 		eachDay(timesMs, func(day Day) { x.MarkStored(day, local) })
 	}
 }

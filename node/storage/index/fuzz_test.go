@@ -151,7 +151,7 @@ func encodeDay(day Day, p *periodMarks) []byte {
 // checkSameMarks compares marks before and after they were encoded, and packs the former.
 func checkSameMarks(t *testing.T, a *activity, p, q *periodMarks, count uint32) {
 	t.Helper()
-	v, w := view{&a.emptied, []*periodMarks{p}}, view{&a.emptied, []*periodMarks{q}}
+	v, w := view{&a.emptied, a.hidden, []*periodMarks{p}}, view{&a.emptied, a.hidden, []*periodMarks{q}}
 	p.pack(a.full)
 	numbers := map[uint32]bool{0: true, count / markBits: true}
 	for _, list := range [][]placedChunk{*p.chunks.Load(), *q.chunks.Load()} {

@@ -19,7 +19,10 @@ type Options struct {
 	Dir string // made if missing; the index owns all files in it
 	// State is what the last Sync that counts gave; everything after it is cut.
 	// The zero State makes an empty index.
-	State      State
+	State State
+	// Applied has, for each shard, the last entry of its log that is not applied again after Open: what later
+	// ones have forgotten is not forgotten yet.
+	Applied    []uint64
 	Failpoints *failpoint.Set
 	// Corrupt is told of each damage found while opening; nil: only counted.
 	Corrupt func(error)
@@ -54,6 +57,8 @@ type State struct {
 	Days *DaysState `json:",omitempty"`
 	// Persisted describes what of the files counts that follow from the keys. Without it all is built from these.
 	Persisted *PersistedState `json:",omitempty"`
+	// Forgotten names the file of the series that are forgotten. Without it none is.
+	Forgotten *ForgottenState `json:",omitempty"`
 }
 
 // DaysState describes what marks of days in a file for each day tell.
@@ -102,6 +107,7 @@ type Index struct {
 	activity  *activity
 	parts     *partList
 	persister *persister
+	forgets   forgets
 	few       fewRule
 	damaged   func(error) // told of a file that follows from the keys, and is built again
 	damages   atomic.Int64
@@ -144,7 +150,7 @@ func Open(o Options) (*Index, error) {
 	if x.keys, err = openKeyFile(&o); err != nil {
 		return nil, err
 	}
-	x.keys.damaged = x.damaged
+	x.keys.damaged, x.keys.hidden = x.damaged, &x.forgets.hidden
 	if err = x.load(&o); err != nil {
 		return nil, errors.Join(err, x.closePersisted(), x.keys.close())
 	}
@@ -157,6 +163,9 @@ func (x *Index) load(o *Options) error {
 		return err
 	}
 	x.parts = newPartList(x.keys, x.damaged)
+	if err := x.openForgotten(o); err != nil {
+		return err
+	}
 	persisted := false
 	if o.State.Persisted != nil && hostIsLittle() {
 		var err error
@@ -171,9 +180,11 @@ func (x *Index) load(o *Options) error {
 		}
 	}
 	var err error
+	x.hideForgotten(o)
 	if x.activity, err = openActivity(o); err != nil {
 		return err
 	}
+	x.activity.hidden = &x.forgets.hidden
 	return x.parts.buildMissing(o.Workers)
 }
 
@@ -201,6 +212,9 @@ func (x *Index) Sync() (State, error) {
 		return State{}, err
 	}
 	if err := x.keys.failpoints.Hit(PointKeysSynced); err != nil {
+		return State{}, err
+	}
+	if state.Forgotten, err = x.persistForgotten(); err != nil {
 		return State{}, err
 	}
 	state.Persisted = x.persist(state.Count, state.Bytes)

@@ -42,6 +42,7 @@ type keyFile struct {
 	offsets    atomic.Pointer[[]*offsets]
 	seals      atomic.Pointer[[]*offsetsSeal] // of the offsets that are mapped; nil: in memory
 	damaged    func(error)                    // told of offsets that are rotten
+	hidden     *bitSet                        // series that are not found by their keys: see forgets
 	blocks     atomic.Pointer[[]*block]       // copied when a block is added
 	damages    atomic.Int64                   // met by intact
 	unread     bool                           // a block could not be read at the start: it may be whole all the same
@@ -271,7 +272,7 @@ func (f *keyFile) makeDurable(bytes int64) error {
 // openKeyFile opens or makes the file and maps it; scanning is for the caller.
 func openKeyFile(o *Options) (f *keyFile, err error) {
 	name := path.Join(o.Dir, keyFileName)
-	f = &keyFile{failpoints: o.Failpoints}
+	f = &keyFile{failpoints: o.Failpoints, hidden: new(bitSet)}
 	if o.State.Bytes == 0 {
 		err = f.create(o.FS, name)
 	} else {

@@ -71,7 +71,7 @@ type persister struct {
 	ids      *chunkFile
 	files    uint64       // numbers given
 	reserve  int64        // bytes of the disk that are left to others
-	existing []string     // files of tables and parts that there are
+	existing []string     // files of tables and parts, and of what is forgotten, that there are
 	failures atomic.Int64 // times that something could not be written
 }
 
@@ -209,14 +209,14 @@ func reportUnusable(o *Options, err error) {
 	}
 }
 
-// findFiles notes which files of tables and parts there are.
+// findFiles notes which files of tables and parts, and of what is forgotten, there are.
 func (s *persister) findFiles() error {
 	names, err := s.fs.List(s.dir)
 	if err != nil {
 		return fmt.Errorf("series table: %w", err)
 	}
 	for _, name := range names {
-		for _, prefix := range []string{tablePrefix, partPrefix} {
+		for _, prefix := range []string{tablePrefix, partPrefix, forgottenPrefix} {
 			if text, ok := strings.CutPrefix(name, prefix); ok {
 				if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 					s.files = max(s.files, n+1)
@@ -271,7 +271,7 @@ func (x *Index) Published(state State) {
 	x.syncing.Lock()
 	defer x.syncing.Unlock()
 	s := x.persister
-	keep := append(state.Persisted.names(), x.persistedNow(x.Len()).names()...)
+	keep := slices.Concat(state.Persisted.names(), x.persistedNow(x.Len()).names(), state.Forgotten.names(), x.forgets.names())
 	s.existing = slices.DeleteFunc(s.existing, func(name string) bool {
 		if slices.Contains(keep, name) {
 			return false

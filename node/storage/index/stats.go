@@ -7,6 +7,8 @@ type Stats struct {
 	Series         uint32  // lost ones included
 	Used           float64 // of what there can be of local ids, of ids of a shard and of bytes of keys: the largest share
 	SeriesLost     int64   // whose records were damaged
+	Forgotten      int64   // series that are forgotten
+	ForgottenBytes int64   // what tells that
 	Damages        int64   // found while opening, and each one that was met since
 	KeyFileBytes   int64   // on disk, and mapped
 	PersistedBytes int64   // of files of persisted series: on disk, and mapped
@@ -64,6 +66,7 @@ func (x *Index) Stats() Stats {
 		s.TableBytes += t.seal.memory()
 	}
 	s.PersistErrors, s.Rebuilt = x.persister.failures.Load(), x.rebuilt.Load()
+	s.Forgotten, s.ForgottenBytes = x.forgets.stats()
 	used, slots := x.table.size()
 	s.TableBytes += int64(slots) * 8
 	if slots > 0 {

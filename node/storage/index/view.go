@@ -5,13 +5,14 @@ import "math/bits"
 // view is the activity in a range of days as a query sees it.
 type view struct {
 	emptied *emptied
+	hidden  *bitSet
 	periods []*periodMarks // any mark in any of them counts
 }
 
 // view returns the activity in a range of days: of whole months where the range has them, or
 // their days are not known.
 func (a *activity) view(days Days) view {
-	v := view{emptied: &a.emptied}
+	v := view{emptied: &a.emptied, hidden: a.hidden}
 	if !a.settled.Load() {
 		days = AllDays()
 	}
@@ -32,7 +33,7 @@ func (a *activity) view(days Days) view {
 }
 
 func (v view) has(local uint32) bool {
-	if v.emptied.has(local) {
+	if v.emptied.has(local) || v.hidden.has(local) {
 		return false
 	}
 	for _, p := range v.periods {
@@ -45,7 +46,7 @@ func (v view) has(local uint32) bool {
 
 // word returns the marks of the 64 series from local on, a multiple of 64.
 func (v view) word(local uint32) (w uint64) {
-	gone := v.emptied.word(local)
+	gone := v.emptied.word(local) | v.hidden.word(local)
 	for _, p := range v.periods {
 		if w |= p.chunk(local).word(int(local % markBits / 64)); w == ^uint64(0) {
 			break
@@ -86,7 +87,7 @@ func (v view) appendFew(dst []uint32, lo, hi uint32, most int) ([]uint32, bool) 
 				w &= 1<<(hi-at) - 1
 			}
 			if w != 0 {
-				w &^= v.emptied.word(at)
+				w &^= v.emptied.word(at) | v.hidden.word(at)
 			}
 			if len(dst)-before+bits.OnesCount64(w) > most {
 				return dst[:before], false

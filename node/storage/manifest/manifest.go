@@ -28,6 +28,9 @@ const (
 	magic         = "tickmesh-manifest"
 	format        = 2 // of a folder without a shard key
 	formatKeyed   = 3 // of one with it: a program that does not know it would misplace series
+	// formatForgets is that of a folder, with a shard key or without, whose log and files may tell of series that are
+	// forgotten: a program that does not know that would give other ids.
+	formatForgets = 4
 )
 
 // ShardsMax bounds the shards of a data folder.
@@ -126,6 +129,12 @@ func formatOf(key series.ShardKey) int {
 	return formatKeyed
 }
 
+// Forgets reports whether the folder's format tells that it may have forgotten series, and LetForget makes it so.
+func (m *Manifest) Forgets() bool { return m.Format == formatForgets }
+
+// LetForget is described with Forgets.
+func (m *Manifest) LetForget() { m.Format = formatForgets }
+
 func NewIncarnation() (string, error) {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
@@ -163,8 +172,8 @@ func decode(b []byte) (*Manifest, error) {
 	if err := json.Unmarshal(body, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	if m.Format != formatOf(m.ShardKey) {
-		return nil, fmt.Errorf("%w: format %d; this program reads formats %d and %d", ErrUnusable, m.Format, format, formatKeyed)
+	if m.Format != formatOf(m.ShardKey) && m.Format != formatForgets {
+		return nil, fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrUnusable, m.Format, format, formatForgets)
 	}
 	if m.Shards < 1 || m.Shards > ShardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.LowWater) != m.Shards ||
 		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards {

@@ -96,3 +96,25 @@ func TestManifestOfAShardKey(t *testing.T) {
 		}
 	}
 }
+
+// TestManifestThatForgets: a folder of either kind may have forgotten series, and says so by its format.
+func TestManifestThatForgets(t *testing.T) {
+	for _, key := range []series.ShardKey{{}, {7}} {
+		m, err := New(3, key)
+		if err != nil || m.Forgets() {
+			t.Fatalf("%v, %v", m, err)
+		}
+		m.LetForget()
+		for _, format := range []int{m.Format, m.Format + 1} {
+			m.Format = format
+			encoded, err := m.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := decode(encoded)
+			if format == 4 && (err != nil || !again.Forgets() || again.ShardKey != key) || format > 4 && !errors.Is(err, ErrUnusable) {
+				t.Errorf("format %d: %v, %v", format, again, err)
+			}
+		}
+	}
+}

@@ -146,9 +146,13 @@ func (m *Mover) digest(ctx context.Context, shard uint16, fromMs, toMs int64, pa
 	}
 	var d Digest
 	var key []byte
+	gone := m.o.Shards[shard].Forgotten()
 	for id := range series.ID(m.o.Index.ShardSeries(shard)) {
 		if err := ctx.Err(); err != nil {
 			return Digest{}, err
+		}
+		if gone.Has(uint32(id)) {
+			continue
 		}
 		var sum uint64
 		samples := 0

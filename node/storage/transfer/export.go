@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -28,6 +29,7 @@ type Export struct {
 	held   []*segment.Reader
 	stones []streamTombstone
 	table  []byte
+	gone   []uint32 // ids that are forgotten
 	frames []exportFrame
 	closed atomic.Bool
 }
@@ -66,6 +68,7 @@ func (x *Export) pin(s Shard) error {
 		return err
 	}
 	x.Index, x.table = state.Applied, state.Batches
+	x.gone, x.Forgotten = state.Forgotten, uint32(len(state.Forgotten))
 	x.CutMs, x.RuleCuts = state.CutMs, state.Rules.Lists()
 	o := &x.mover.o
 	err = x.hold(state.Replica)
@@ -166,10 +169,13 @@ func (x *Export) layOut() error {
 	for i := range x.stones {
 		x.add(frameTombstone, x.stones[i].encode())
 	}
+	for gone := range slices.Chunk(x.gone, forgottenOfFrame) {
+		x.add(frameForgotten, entry.AppendIDs(nil, gone))
+	}
 	if err := x.layOutKeys(); err != nil {
 		return err
 	}
-	header := streamHeader{Format: streamFormat, Shards: len(x.mover.o.Shards), Segments: []int64{}}
+	header := streamHeader{Format: x.format(), Shards: len(x.mover.o.Shards), Segments: []int64{}}
 	for _, file := range x.files {
 		header.Segments = append(header.Segments, file.Meta.Bytes)
 		for at := int64(0); at < file.Meta.Bytes; at += frameBytes {
@@ -197,6 +203,16 @@ func (x *Export) layOut() error {
 		offset += int64(x.frames[i].bytes) + frameHeadBytes + frameSumBytes
 	}
 	return nil
+}
+
+// forgottenOfFrame bounds the ids of a frame: each takes five bytes at most.
+const forgottenOfFrame = frameBytes / 8
+
+func (x *Export) format() int {
+	if x.Forgotten > 0 {
+		return streamFormatForgets
+	}
+	return streamFormat
 }
 
 func (x *Export) add(kind uint8, payload []byte) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
@@ -143,6 +144,9 @@ func (in *installer) receive(ctx context.Context, frames *frameReader) error {
 	if kind, payload, err = in.receiveTombstones(frames); err != nil {
 		return err
 	}
+	if kind, payload, err = in.receiveForgotten(frames, kind, payload); err != nil {
+		return err
+	}
 	if kind, payload, err = in.receiveKeys(frames, kind, payload); err != nil {
 		return err
 	}
@@ -170,8 +174,10 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: header: %w", ErrStream, err)
 	}
 	switch {
-	case h.Format != streamFormat:
-		return fmt.Errorf("%w: format %d; this program reads format %d", ErrStream, h.Format, streamFormat)
+	case h.Format != streamFormat && h.Format != streamFormatForgets:
+		return fmt.Errorf("%w: format %d; this program reads formats %d and %d", ErrStream, h.Format, streamFormat, streamFormatForgets)
+	case h.Forgotten > h.Series || (h.Format == streamFormat) != (h.Forgotten == 0):
+		return fmt.Errorf("%w: format %d, and %d of %d series are forgotten", ErrStream, h.Format, h.Forgotten, h.Series)
 	case h.Shards != len(in.o.Shards) || h.Shard != in.shard:
 		return fmt.Errorf("%w: it brings shard %d of %d, not %d of %d", ErrStream, h.Shard, h.Shards, in.shard, len(in.o.Shards))
 	case h.Through < h.Index:
@@ -201,6 +207,27 @@ func (in *installer) receiveTombstones(frames *frameReader) (kind uint8, payload
 		}
 		in.r.stones = append(in.r.stones, t)
 	}
+}
+
+func (in *installer) receiveForgotten(frames *frameReader, kind uint8, payload []byte) (uint8, []byte, error) {
+	for kind == frameForgotten {
+		ids, err := entry.ParseIDs(payload)
+		if err != nil {
+			return 0, nil, fmt.Errorf("%w: %w", ErrStream, err)
+		}
+		of := in.r.Forgotten
+		if len(ids) == 0 || len(of) > 0 && ids[0] <= of[len(of)-1] || ids[len(ids)-1] >= in.header.Series {
+			return 0, nil, fmt.Errorf("%w: ids that are forgotten do not grow up to %d", ErrStream, in.header.Series)
+		}
+		in.r.Forgotten = append(of, ids...)
+		if kind, payload, err = frames.next(); err != nil {
+			return 0, nil, err
+		}
+	}
+	if len(in.r.Forgotten) != int(in.header.Forgotten) {
+		return 0, nil, fmt.Errorf("%w: %d ids of %d that are forgotten", ErrStream, len(in.r.Forgotten), in.header.Forgotten)
+	}
+	return kind, payload, nil
 }
 
 func (in *installer) receiveKeys(frames *frameReader, kind uint8, payload []byte) (uint8, []byte, error) {
@@ -298,26 +325,29 @@ func (in *installer) checkKey(id series.ID, key series.Key) error {
 	if known > in.header.Series {
 		return fmt.Errorf("%w: there are %d, the stream has %d", ErrConflict, known, in.header.Series)
 	}
-	ref, found, err := x.Lookup(key)
-	if err != nil {
+	if local, taken := x.Local(in.shard, id); taken {
+		own, err := x.Key(local, nil)
+		if err == nil && string(own) != string(key) {
+			err = fmt.Errorf("%w: series %d is %s, and %s in the stream", ErrConflict, id, own, key)
+		}
 		return err
 	}
-	if found && (ref.Shard != in.shard || ref.ID != id) {
-		return fmt.Errorf("%w: %s is series %d of shard %d, not series %d", ErrConflict, key, ref.ID, ref.Shard, id)
+	// A key that has another id here has that in the stream, too, as all ids have been compared, or will be: it is
+	// forgotten, or an entry behind those of the stream is going to forget it.
+	ref, found, err := x.Lookup(key)
+	if err == nil && found && (ref.Shard != in.shard || ref.ID > id) {
+		err = fmt.Errorf("%w: %s is series %d of shard %d, not series %d", ErrConflict, key, ref.ID, ref.Shard, id)
 	}
-	if _, taken := x.Local(in.shard, id); taken && !found {
-		return fmt.Errorf("%w: %s is series %d in the stream", ErrConflict, key, id)
-	}
-	return nil
+	return err
 }
 
 // createKey makes the series. Should the installation end here they do no harm: an
 // id means the same series for ever.
 func (in *installer) createKey(id series.ID, key series.Key) error {
-	if _, found, err := in.o.Index.Lookup(key); found || err != nil {
-		return err
+	if _, taken := in.o.Index.Local(in.shard, id); taken {
+		return nil
 	}
-	_, err := in.o.Index.Create(in.shard, id, key, index.DayOf(math.MinInt64))
+	_, err := in.o.Index.CreateTwin(in.shard, id, key, index.DayOf(math.MinInt64))
 	return err
 }
 

@@ -48,6 +48,8 @@ type Shard interface {
 	// Exact returns an error unless the replica is what its entries up to the last one have made of it:
 	// series.ErrUnavailable when there is none or an entry was lost, that of an entry that stalls.
 	Exact() error
+	// Forgotten returns which ids are forgotten.
+	Forgotten() *index.Forgotten
 	// Cut returns the time before which all samples are gone, and Rules the cuts of some series.
 	Cut() int64
 	Rules() *retention.Table
@@ -72,6 +74,8 @@ type State struct {
 	CutMs   int64
 	Rules   *retention.Table
 	Batches []byte // the table of batch ids, encoded
+	// Forgotten are the ids that are forgotten, growing.
+	Forgotten []uint32
 }
 
 // Replica is what takes the place of a shard's replica.
@@ -80,6 +84,7 @@ type Replica struct {
 	CutMs       int64
 	Rules       *retention.Table
 	Batches     dedup.Table
+	Forgotten   []uint32 // growing; of a replica that is dropped it says nothing
 	Number      uint64
 	LogPosition uint64 // entries that stand before it are of replicas before
 	Dropped     bool   // there is none

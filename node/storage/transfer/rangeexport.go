@@ -42,7 +42,11 @@ func (m *Mover) exportSamples(ctx context.Context, h *rangeHeader, w *rangeWrite
 	if err := m.o.Source.Lacks(r.Version, h.Shard, segment.TimeRange{FromMs: h.FromMs, ToMs: h.ToMs}); err != nil {
 		return err
 	}
+	gone := m.o.Shards[h.Shard].Forgotten()
 	for id := range series.ID(m.o.Index.ShardSeries(h.Shard)) {
+		if gone.Has(uint32(id)) {
+			continue
+		}
 		before := w.end.Samples
 		err := r.Read(series.Ref{Shard: h.Shard, ID: id}, h.FromMs, h.ToMs, func(times []int64, values []float64) error {
 			return w.add(uint32(id), times, values)

@@ -67,6 +67,12 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 		return err
 	}
 	stones := m.numberTombstones(shard, r.stones, below.Sequence)
+	if !r.Dropped {
+		defer o.Index.UnstageForgotten()
+		if err := o.Index.StageForgotten(shard, r.Forgotten); err != nil {
+			return errors.Join(err, manifest.Unpublished(err, readers))
+		}
+	}
 	batches, err := o.BatchIDs.Stage(present.Applied, shard, dedup.Form{Encoded: r.Batches.Encode(), Entry: r.Applied})
 	if err == nil {
 		err = edit.Publish(FailReplacePublish, func(p *manifest.Manifest) {

@@ -12,8 +12,12 @@ import (
 // ErrStream marks bytes that are not what an Export writes.
 var ErrStream = errors.New("not the stream of a shard")
 
-// streamFormat is the version of the stream, in its header. FORMAT.md has the layout.
-const streamFormat = 1
+// The versions of the stream, in its header: that of a shard that has forgotten series is another one, as a program
+// that does not know of that would take them for series. FORMAT.md has the layout.
+const (
+	streamFormat        = 1
+	streamFormatForgets = 2
+)
 
 // The kinds of frames, in the order in which they come.
 const (
@@ -23,6 +27,7 @@ const (
 	frameKeys      = 4 // of series, by id: uvarint length, key
 	frameSegment   = 5 // the next bytes of the present segment's file
 	frameEnd       = 6 // nothing
+	frameForgotten = 7 // ids of series that are forgotten, before the keys
 )
 
 // ShardExport describes what a stream brings.
@@ -38,6 +43,8 @@ type ShardExport struct {
 	// retention.Cuts are cuts of some series, see retention.Cuts.
 	RuleCuts []retention.Cuts `json:"ruleCuts,omitempty"`
 	Series   uint32           `json:"series"` // ids that have been given
+	// Forgotten is how many of them are forgotten; the keys of these are there all the same.
+	Forgotten uint32 `json:"forgotten,omitempty"`
 	Samples  int64            `json:"samples"`
 	Bytes    int64            `json:"bytes"` // of all frames but the first
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 	"github.com/tickmesh/tickmesh/node/storage/flush"
+	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/read"
@@ -30,6 +31,7 @@ type spill struct {
 	shard  uint16
 	out    flush.Writers
 	series series.ID // ids below it have been given
+	gone   *index.Forgotten
 
 	raw    codec.Columns
 	sorted codec.Columns
@@ -51,6 +53,7 @@ func newSpill(m *Mover, shard uint16, number uint64) *spill {
 	return &spill{
 		reader: o.Source.NewReader(o.MaintenanceBytes / spillPart), files: o.Files, cutMs: max(o.Shards[shard].Cut(), scan.TimeMsMin), shard: shard,
 		out: flush.NewWriters(o.Files.Remove, o.SpanMax(), options), series: series.ID(o.Index.ShardSeries(shard)),
+		gone: o.Shards[shard].Forgotten(),
 	}
 }
 
@@ -74,6 +77,9 @@ func (s *spill) run() (readers []*segment.Reader, err error) {
 
 func (s *spill) pass() error {
 	for id := range s.series {
+		if s.gone.Has(uint32(id)) {
+			continue
+		}
 		if err := s.read(uint32(id)); err != nil {
 			return err
 		}

@@ -1,0 +1,142 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/page"
+)
+
+// applyForgetLocked forgets series that had no samples when the leader looked. It means nothing unless it is the
+// entry behind the one at which that was: what came between may have brought samples. The rule looks at nothing but
+// numbers of entries, so that it is the same on each replica, and in each replay.
+func (s *shard) applyForgetLocked(e *entry.Entry) error {
+	after, ids, err := entry.ParseForgetBody(e.Body)
+	if err != nil {
+		return err
+	}
+	if e.Index != after+1 {
+		s.engine.stats.forgetsLate.Add(1)
+		return nil
+	}
+	known := s.engine.index.ShardSeries(s.number)
+	fresh := ids[:0]
+	for _, id := range s.trustedLocked(ids, "a forget") {
+		if id < known {
+			fresh = append(fresh, id)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if err := s.engine.index.Forget(s.number, fresh, e.Index); err != nil {
+		return stalled(err)
+	}
+	cutMs := s.cutMs.Load()
+	for _, id := range fresh {
+		if timeMs, _, known := s.mu.set.Last(id); known && timeMs >= cutMs {
+			s.engine.reportCorruption(fmt.Errorf("shard %d: series %d has a sample at %d ms, but its leader saw none: it is forgotten",
+				s.number, id, timeMs))
+		}
+		s.mu.set.Retire(id)
+	}
+	s.engine.stats.forgotten.Add(int64(len(fresh)))
+	return nil
+}
+
+// refuseForgottenLocked returns an error if a batch names a series by an id that is forgotten: its writer has to
+// send the key again. Nothing else decides, not even the cut, of which a replay knows more; and all is
+// looked at before any of it is done.
+func (s *shard) refuseForgottenLocked(batch []byte) error {
+	if !s.forgotten.Any() {
+		return nil
+	}
+	r := &s.mu.reader
+	r.Reset(batch)
+	for ok := true; ok; {
+		_, ok = r.NextDefinition()
+	}
+	for r.NextPoint() {
+		if s.forgotten.Has(r.Ref) {
+			s.engine.stats.batchesForgotten.Add(1)
+			return fmt.Errorf("%w: series %d of shard %d is forgotten", series.ErrEra, r.Ref, s.number)
+		}
+	}
+	return nil // what is no batch is found when it is applied
+}
+
+// LetForget makes the format of the folder tell that it may have forgotten series, so that an older program refuses it.
+// Until then no entry that forgets may come into the log of a shard that has a replica here. Errors are those of the disk.
+func (e *Engine) LetForget() error {
+	edit := e.files.Edit()
+	defer edit.End()
+	if edit.Present().Forgets() {
+		return nil
+	}
+	if err := edit.Resolve(); err != nil {
+		return err
+	}
+	return edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) { m.LetForget() })
+}
+
+// EmptyWalk finds series that seem to have no samples, a part of the series table after the other.
+type EmptyWalk struct{ next uint32 }
+
+// Walk looks at up to most series behind those that it looked at last, and returns by shard the ids of those that have
+// no marks since the shard's cut, of shards that are wanted: up to found in all. They may have samples all the same:
+// see EmptySeries. Done says that it has come to the end, and begins again.
+func (e *Engine) Walk(w *EmptyWalk, most uint32, found int, wanted func(shard uint16) bool) (ids map[uint16][]uint32, done bool) {
+	ids = map[uint16][]uint32{}
+	count := 0
+	w.next = e.index.Unmarked(w.next, most, index.Days{From: e.earliestCutDay(), To: index.DayMax}, func(shard uint16, id series.ID) bool {
+		if int(shard) < len(e.shards) && wanted(shard) {
+			ids[shard] = append(ids[shard], uint32(id))
+			count++
+		}
+		return count < found
+	})
+	if done = w.next >= e.index.Len(); done {
+		w.next = 0
+	}
+	for shard := range ids {
+		slices.Sort(ids[shard])
+	}
+	return ids, done
+}
+
+// earliestCutDay returns the day of the earliest cut of the shards that have a replica here.
+func (e *Engine) earliestCutDay() index.Day { return index.DayOf(e.RetentionCut()) }
+
+// EmptySeries returns those of growing ids of a shard that have no samples, and the body of the entry that forgets them,
+// which means something as the next one of the shard only. No ids: there is nothing to forget, or the
+// shard is not what its entries say.
+func (e *Engine) EmptySeries(shard uint16, ids []uint32) (empty []uint32, body []byte) {
+	s := e.shards[shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.exactLocked() != nil || s.mu.applied == 0 {
+		return nil, nil
+	}
+	cutMs := s.cutMs.Load()
+	known, days := e.index.ShardSeries(shard), index.Days{From: index.DayOf(cutMs), To: index.DayMax}
+	var hot page.Hot
+	for _, id := range ids {
+		if id >= known || s.forgotten.Has(id) || e.index.MarkedOn(shard, series.ID(id), days) {
+			continue
+		}
+		// What is in hot pages or in the page log is older than the cut, or deleted; it can wait for the flush.
+		s.mu.set.Snapshot(id, &hot)
+		if timeMs, _, head := s.mu.set.Last(id); head && timeMs >= cutMs || len(hot.Main) > 0 || len(hot.OutOfOrder) > 0 || hot.Sealed != page.NoPage {
+			continue
+		}
+		empty = append(empty, id)
+	}
+	if len(empty) == 0 {
+		return nil, nil
+	}
+	return empty, entry.ForgetBody(s.mu.applied, empty)
+}

@@ -1,0 +1,535 @@
+package index
+
+import (
+	"fmt"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// Series are forgotten by an entry of their shard's log. The record of one stays, so that its id means
+// its key for ever, but it is neither found by its key nor by a query, and its key gets another id when it
+// comes again.
+//
+// The table on disk is ahead of the entries that a start applies again: it may have a record of a key
+// that was forgotten and came again, while the entry that forgot it is still to come. So each id that was
+// forgotten has the entry that did it, until a checkpoint has passed that one, and an id whose entry is still to come
+// counts as not forgotten. Of several records of a key that are not forgotten the one with the least id is what the key
+// means, and the others are its twins: hidden, until what comes before them is forgotten.
+type forgets struct {
+	hidden bitSet // by local id: forgotten, or a twin
+
+	mu     sync.Mutex // guards what follows, and each change of the sets
+	shards map[uint16]*Forgotten
+	// twins are records of which another one of their key, with a lesser id, is not forgotten for good. There may be
+	// more in it.
+	twins   map[uint32]struct{}
+	staged  *stagedForgets
+	changed bool
+	file    uint64 // that has all of it when nothing has changed; fileNone: there is none
+}
+
+const fileNone = 1<<64 - 1
+
+// stagedForgets are what a shard is going to have forgotten.
+type stagedForgets struct {
+	shard uint16
+	ids   []uint32
+}
+
+// Forgotten are the ids of a shard that are forgotten.
+type Forgotten struct {
+	set    bitSet
+	recent map[uint32]uint64 // by id: its entry, unless a checkpoint has passed it; guarded by forgets.mu
+}
+
+// Has reports whether an id is forgotten. It takes no lock.
+func (f *Forgotten) Has(id uint32) bool { return f.set.has(id) }
+
+// Any reports whether any is, or was.
+func (f *Forgotten) Any() bool { return f.set.chunks.Load() != nil }
+
+// IDs returns all that are forgotten. The caller keeps others from being forgotten.
+func (f *Forgotten) IDs() []uint32 { return f.set.list() }
+
+// bitSet is a set of numbers. Its readers take no lock.
+type bitSet struct {
+	chunks atomic.Pointer[[]*bitChunk]
+	ones   atomic.Int64
+}
+
+const bitChunkBits = 64 * 64
+
+type bitChunk [bitChunkBits / 64]atomic.Uint64
+
+func (s *bitSet) has(n uint32) bool {
+	chunks := s.chunks.Load()
+	if chunks == nil || int(n/bitChunkBits) >= len(*chunks) {
+		return false
+	}
+	c := (*chunks)[n/bitChunkBits]
+	return c != nil && c[n%bitChunkBits/64].Load()&(1<<(n%64)) != 0
+}
+
+// word returns the bits of the 64 numbers from n on, a multiple of 64.
+func (s *bitSet) word(n uint32) uint64 {
+	chunks := s.chunks.Load()
+	if chunks == nil || int(n/bitChunkBits) >= len(*chunks) {
+		return 0
+	}
+	if c := (*chunks)[n/bitChunkBits]; c != nil {
+		return c[n%bitChunkBits/64].Load()
+	}
+	return 0
+}
+
+// set adds a number. Changes are made by one at a time.
+func (s *bitSet) set(n uint32) {
+	var chunks []*bitChunk
+	if of := s.chunks.Load(); of != nil {
+		chunks = *of
+	}
+	if at := int(n / bitChunkBits); at >= len(chunks) || chunks[at] == nil {
+		next := make([]*bitChunk, max(len(chunks), at+1))
+		copy(next, chunks)
+		next[at] = new(bitChunk)
+		s.chunks.Store(&next)
+		chunks = next
+	}
+	if bit := uint64(1) << (n % 64); chunks[n/bitChunkBits][n%bitChunkBits/64].Or(bit)&bit == 0 {
+		s.ones.Add(1)
+	}
+}
+
+// clear takes a number out.
+func (s *bitSet) clear(n uint32) {
+	if s.has(n) {
+		(*s.chunks.Load())[n/bitChunkBits][n%bitChunkBits/64].And(^(uint64(1) << (n % 64)))
+		s.ones.Add(-1)
+	}
+}
+
+func (s *bitSet) list() []uint32 {
+	list := make([]uint32, 0, s.ones.Load())
+	for n, c := range s.each() {
+		for i := range c {
+			for w := c[i].Load(); w != 0; w &= w - 1 {
+				list = append(list, uint32(n*bitChunkBits+i*64+bits.TrailingZeros64(w)))
+			}
+		}
+	}
+	return list
+}
+
+// each visits the chunks that there are.
+func (s *bitSet) each() func(yield func(int, *bitChunk) bool) {
+	return func(yield func(int, *bitChunk) bool) {
+		chunks := s.chunks.Load()
+		if chunks == nil {
+			return
+		}
+		for n, c := range *chunks {
+			if c != nil && !yield(n, c) {
+				return
+			}
+		}
+	}
+}
+
+// bytes returns the memory of the set.
+func (s *bitSet) bytes() (bytes int64) {
+	for range s.each() {
+		bytes += bitChunkBits/8 + 8
+	}
+	return bytes
+}
+
+// ofLocked returns what is forgotten of a shard.
+func (f *forgets) ofLocked(shard uint16) *Forgotten {
+	of := f.shards[shard]
+	if of == nil {
+		of = &Forgotten{recent: map[uint32]uint64{}}
+		f.shards[shard] = of
+	}
+	return of
+}
+
+// of returns what is forgotten of a shard.
+func (f *forgets) of(shard uint16) *Forgotten {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ofLocked(shard)
+}
+
+// has reports whether an id of a shard is forgotten.
+func (f *forgets) has(shard uint16, id series.ID) bool { return f.of(shard).Has(uint32(id)) }
+
+// some reports whether any record may be hidden.
+func (f *forgets) some() bool { return f.hidden.chunks.Load() != nil }
+
+// ForgottenOf returns which ids of a shard are forgotten, for the life of the Index.
+func (x *Index) ForgottenOf(shard uint16) *Forgotten { return x.forgets.of(shard) }
+
+// Forget forgets series of a shard by an entry of its log: ids that were given. From now on they are
+// not found by their keys, nor by queries. The caller holds the lock of the shard. After an error it may be
+// repeated. Errors: *CorruptError, *vfs.FaultError.
+func (x *Index) Forget(shard uint16, ids []uint32, entry uint64) error {
+	var locals []uint32
+	for _, id := range ids {
+		if local, ok := x.Local(shard, series.ID(id)); ok {
+			locals = append(locals, local)
+		}
+	}
+	f := &x.forgets
+	f.mu.Lock()
+	of := f.ofLocked(shard)
+	for _, id := range ids {
+		if !of.set.has(id) {
+			of.recent[id] = entry
+			of.set.set(id)
+			f.changed = true
+		}
+	}
+	for _, local := range locals {
+		f.hidden.set(local)
+	}
+	twins := len(f.twins) > 0
+	f.mu.Unlock()
+	if twins {
+		for _, local := range locals {
+			if err := x.chooseRecord(local); err != nil {
+				return err
+			}
+		}
+	}
+	x.activity.empty(locals) // their marks go with the next checkpoint
+	return nil
+}
+
+// SettleForgotten is told the last entry of each shard that no start applies again.
+func (x *Index) SettleForgotten(applied []uint64) error {
+	f := &x.forgets
+	f.mu.Lock()
+	settled := false
+	for shard, of := range f.shards {
+		for id, entry := range of.recent {
+			if int(shard) < len(applied) && entry <= applied[shard] {
+				delete(of.recent, id)
+				settled = true
+			}
+		}
+	}
+	twins := make([]uint32, 0, len(f.twins))
+	for local := range f.twins {
+		twins = append(twins, local)
+	}
+	f.mu.Unlock()
+	if !settled {
+		return nil
+	}
+	for _, local := range twins {
+		if err := x.dropTwin(local); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropTwin takes a record out of the twins if all of its key before it are forgotten for good.
+func (x *Index) dropTwin(local uint32) error {
+	list, err := x.recordsLike(local)
+	if err != nil {
+		return err
+	}
+	f := &x.forgets
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	self := slices.IndexFunc(list, func(r series.Ref) bool { return r.Hint == local })
+	for i := range list {
+		if self < 0 || list[i].ID < list[self].ID && !f.settledLocked(&list[i]) {
+			return nil
+		}
+	}
+	delete(f.twins, local)
+	f.changed = true
+	return nil
+}
+
+// settledLocked reports whether a record is forgotten for good.
+func (f *forgets) settledLocked(r *series.Ref) bool {
+	of := f.ofLocked(r.Shard)
+	_, recent := of.recent[uint32(r.ID)]
+	return of.set.has(uint32(r.ID)) && !recent
+}
+
+// chooseRecord hides of all records with the key of one those that it does not mean.
+func (x *Index) chooseRecord(local uint32) error {
+	list, err := x.recordsLike(local)
+	if err != nil {
+		return err
+	}
+	f := &x.forgets
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	chosen := false
+	for i := range list {
+		if !chosen && !f.ofLocked(list[i].Shard).set.has(uint32(list[i].ID)) {
+			f.hidden.clear(list[i].Hint)
+			chosen = true
+		} else {
+			f.hidden.set(list[i].Hint)
+		}
+	}
+	return nil
+}
+
+// recordsLike returns all records that the hash table has with the key of one, which is among them, by growing id.
+func (x *Index) recordsLike(local uint32) (list []series.Ref, err error) {
+	key, err := x.Key(local, nil)
+	if err != nil {
+		return nil, err
+	}
+	hash := x.table.hash(key)
+	err = x.Guard(func() error {
+		for {
+			persisted := x.table.persisted.Load()
+			list = x.collectRecords(list[:0], persisted, x.table.stripe(hash), hash, key)
+			rotten := persisted != nil && !persisted.intact(hash)
+			runtime.KeepAlive(persisted)
+			if rotten {
+				x.dropTable(persisted)
+			} else if x.table.persisted.Load() == persisted {
+				break
+			}
+		}
+		self := x.keys.record(local)
+		if self == nil {
+			return fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
+		}
+		if ref := recordRef(self); !slices.Contains(list, ref) {
+			list = append(list, ref)
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b series.Ref) int { return int(int64(a.ID) - int64(b.ID)) })
+	return list, err
+}
+
+// collectRecords appends the records of a key in the persisted table and a stripe, those that are hidden too, each once.
+func (x *Index) collectRecords(list []series.Ref, persisted *persistedTable, s *stripe, hash uint64, key series.Key) []series.Ref {
+	collect := func(p probe) {
+		for place, ok := p.next(); ok; place, ok = p.next() {
+			if record := x.keys.recordAt(place); record != nil && recordHasKey(record, key) {
+				if ref := recordRef(record); !slices.Contains(list, ref) {
+					list = append(list, ref)
+				}
+			}
+		}
+	}
+	if persisted != nil {
+		collect(persisted.probe(hash))
+	}
+	collect(s.probe(hash))
+	return list
+}
+
+// recordsLocked is collectRecords while the stripe is locked. Error: errTableRotten.
+func (x *Index) recordsLocked(s *stripe, hash uint64, key series.Key) (list []series.Ref, err error) {
+	persisted := x.table.persisted.Load()
+	list = x.collectRecords(nil, persisted, s, hash, key)
+	if persisted != nil && !persisted.intact(hash) {
+		err = errTableRotten
+	}
+	runtime.KeepAlive(persisted)
+	return list, err
+}
+
+// addTwin notes a new record of a key that has others, before anybody can see it.
+func (f *forgets) addTwin(local uint32, others []series.Ref) {
+	if len(others) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range others {
+		if !f.settledLocked(&others[i]) {
+			f.twins[local] = struct{}{}
+			f.changed = true
+		}
+		if !f.ofLocked(others[i].Shard).set.has(uint32(others[i].ID)) {
+			f.hidden.set(local)
+		}
+	}
+}
+
+// explains reports whether two records of a key may both be there: one of them is forgotten, or a twin.
+func (f *forgets) explains(a, b *series.Ref) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, twin := f.twins[max(a.Hint, b.Hint)]
+	return twin || f.ofLocked(a.Shard).set.has(uint32(a.ID)) || f.ofLocked(b.Shard).set.has(uint32(b.ID))
+}
+
+// StageForgotten has the next Sync write that a shard has forgotten these ids and no others, for the manifest that
+// replaces the shard. ReplaceForgotten follows when that is published, else UnstageForgotten.
+func (x *Index) StageForgotten(shard uint16, ids []uint32) error {
+	f := &x.forgets
+	f.mu.Lock()
+	f.staged = &stagedForgets{shard, ids}
+	f.changed = f.changed || f.ofLocked(shard).Any() || len(ids) > 0
+	back := f.comeBackLocked(shard, ids)
+	f.mu.Unlock()
+	for _, id := range back {
+		local, ok := x.Local(shard, series.ID(id))
+		if !ok {
+			continue
+		}
+		list, err := x.recordsLike(local)
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		for i := range list {
+			if uint32(list[i].ID) > id {
+				f.twins[list[i].Hint] = struct{}{}
+			}
+		}
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+// comeBackLocked returns which ids of a shard are forgotten, and not among those that are to be.
+func (f *forgets) comeBackLocked(shard uint16, ids []uint32) (back []uint32) {
+	for _, id := range f.ofLocked(shard).set.list() {
+		if _, stays := slices.BinarySearch(ids, id); !stays {
+			back = append(back, id)
+		}
+	}
+	return back
+}
+
+// UnstageForgotten takes StageForgotten back.
+func (x *Index) UnstageForgotten() {
+	x.forgets.mu.Lock()
+	defer x.forgets.mu.Unlock()
+	if s := x.forgets.staged; s != nil {
+		x.forgets.staged = nil
+		x.forgets.changed = x.forgets.changed || x.forgets.ofLocked(s.shard).Any() || len(s.ids) > 0
+	}
+}
+
+// ReplaceForgotten makes some ids of a shard, which grow, all that are forgotten of it. The caller holds the shard's
+// lock. It goes on after errors, which are those of Forget: what cannot be read counts as damaged.
+func (x *Index) ReplaceForgotten(shard uint16, ids []uint32) (problem error) {
+	f := &x.forgets
+	f.mu.Lock()
+	of := f.ofLocked(shard)
+	f.staged = nil
+	f.changed = f.changed || of.Any() || len(ids) > 0
+	back := f.comeBackLocked(shard, ids)
+	clear(of.recent)
+	for _, id := range back {
+		of.set.clear(id)
+	}
+	for _, id := range ids {
+		of.set.set(id)
+	}
+	f.mu.Unlock()
+	for _, list := range [][]uint32{back, ids} {
+		for _, id := range list {
+			local, ok := x.Local(shard, series.ID(id))
+			if !ok {
+				continue
+			}
+			x.forgets.mu.Lock()
+			if of.set.has(id) {
+				f.hidden.set(local)
+			} else {
+				f.hidden.clear(local)
+			}
+			some := len(f.twins) > 0
+			x.forgets.mu.Unlock()
+			err := x.ensureHashed(local)
+			if err == nil && (some || !of.set.has(id)) {
+				err = x.chooseRecord(local)
+			}
+			if err != nil && problem == nil {
+				problem = err
+			}
+		}
+	}
+	return problem
+}
+
+// ensureHashed puts a record that is not forgotten into the hash table, unless it is there.
+func (x *Index) ensureHashed(local uint32) error {
+	if x.forgets.hidden.has(local) {
+		return nil
+	}
+	key, err := x.Key(local, nil)
+	if err != nil {
+		return err
+	}
+	return vfs.Guard(func() error {
+		hash := x.table.hash(key)
+		s := x.table.stripe(hash)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		list, err := x.recordsLocked(s, hash, key)
+		if err != nil || slices.ContainsFunc(list, func(r series.Ref) bool { return r.Hint == local }) {
+			return err
+		}
+		s.makeRoomLocked()
+		s.insertLocked(hash, x.keys.offset(local))
+		return nil
+	})
+}
+
+// stats returns how many series are forgotten, and the memory of what tells that.
+func (f *forgets) stats() (count, bytes int64) {
+	const recentBytes = 16
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	bytes = f.hidden.bytes() + int64(len(f.twins))*recentBytes
+	for _, of := range f.shards {
+		count += of.set.ones.Load()
+		bytes += of.set.bytes() + int64(len(of.recent))*recentBytes
+	}
+	return count, bytes
+}
+
+// Unmarked visits series without a mark on any of days, from one on, until visit gives false: of up to most series that it
+// looks at. It returns the series that it would look at next. Of those whose samples it is not known to have marked, none
+// is visited.
+func (x *Index) Unmarked(from, most uint32, days Days, visit func(shard uint16, id series.ID) bool) (next uint32) {
+	count := x.keys.count.Load()
+	end := uint32(min(uint64(from)+uint64(most), uint64(count)))
+	v := x.activity.view(days)
+	for next = from; next < end; {
+		w := ^v.word(next&^63) &^ x.forgets.hidden.word(next&^63) >> (next % 64) << (next % 64)
+		for ; w != 0; w &= w - 1 {
+			local := next&^63 + uint32(bits.TrailingZeros64(w))
+			if local >= end {
+				break
+			}
+			refs, err := x.Refs([]uint32{local}, nil)
+			if err == nil && !visit(refs[0].Shard, refs[0].ID) {
+				return local + 1
+			}
+		}
+		next = min(next&^63+64, end)
+	}
+	return next
+}
+
+// MarkedOn reports whether a series of a shard may have samples on one of days. One that is not known may.
+func (x *Index) MarkedOn(shard uint16, id series.ID, days Days) bool {
+	local, ok := x.Local(shard, id)
+	return !ok || x.forgets.hidden.has(local) || x.activity.view(days).has(local)
+}

@@ -1,0 +1,109 @@
+package index
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// FuzzForgotten reads what may be the body of a file of what is forgotten.
+func FuzzForgotten(f *testing.F) {
+	some := forgets{shards: map[uint16]*Forgotten{}, twins: map[uint32]struct{}{3: {}, 900: {}}}
+	for id := range uint32(70) {
+		some.ofLocked(2).set.set(id * id)
+	}
+	some.ofLocked(2).recent[9] = 17
+	some.ofLocked(9).set.set(0)
+	f.Add(some.encodeLocked())
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		state, applied := &State{Count: 1000, Next: []uint32{0, 0, 5000, 0, 0, 0, 0, 0, 0, 3}}, []uint64{0, 0, 16}
+		read := forgets{shards: map[uint16]*Forgotten{}, twins: map[uint32]struct{}{}}
+		if err := read.decode("forgotten", body, state, applied); err != nil {
+			var damaged *CorruptError
+			if !errors.As(err, &damaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again := forgets{shards: map[uint16]*Forgotten{}, twins: map[uint32]struct{}{}}
+		if err := again.decode("forgotten", read.encodeLocked(), state, applied); err != nil {
+			t.Fatal(err)
+		}
+		for shard, of := range read.shards {
+			ids := of.IDs()
+			if len(ids) != int(of.set.ones.Load()) || !slices.Equal(ids, again.of(shard).IDs()) {
+				t.Fatalf("shard %d: %v became %v", shard, ids, again.of(shard).IDs())
+			}
+			if int(shard) >= len(state.Next) && len(ids) > 0 || len(ids) > 0 && ids[len(ids)-1] >= state.Next[shard] {
+				t.Fatalf("shard %d has %v", shard, ids)
+			}
+		}
+		if !maps.Equal(read.twins, again.twins) {
+			t.Fatalf("%v became %v", read.twins, again.twins)
+		}
+	})
+}
+
+// TestForgottenIsNeeded: a table that does not know what is forgotten would give other ids, and is not opened.
+func TestForgottenIsNeeded(t *testing.T) {
+	fs := vfs.NewMemFS()
+	open := func(state State) (*Index, error) { return Open(Options{FS: fs, Dir: "index", State: state, Applied: []uint64{5}}) }
+	x, err := open(State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := (&modelSeries{metric: "m", tags: map[string]string{"a": "b"}}).key()
+	if _, err := x.Create(0, 0, key, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Forget(0, []uint32{0}, 5); err != nil {
+		t.Fatal(err)
+	}
+	if _, known, err := x.Lookup(key); known || err != nil {
+		t.Fatal(known, err)
+	}
+	if _, err := x.Create(0, 1, key, 0); err != nil {
+		t.Fatal(err)
+	}
+	state, err := x.Sync()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for applied, want := range []uint32{4: 0, 5: 1} {
+		if applied < 4 {
+			continue
+		}
+		x, err := Open(Options{FS: fs, Dir: "index", State: state, Applied: []uint64{uint64(applied)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ref, known, err := x.Lookup(key); err != nil || !known || uint32(ref.ID) != want {
+			t.Fatalf("after entry %d: id %d (%v), %v; want %d", applied, ref.ID, known, err, want)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := "index/" + forgottenFile(state.Forgotten.File)
+	b, err := vfs.ReadFile(fs, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range b {
+		b[at] ^= 1
+		if err := vfs.WriteFile(fs, name, b); err != nil {
+			t.Fatal(err)
+		}
+		if x, err := open(state); err == nil {
+			t.Fatal("byte", at, x.Close())
+		}
+		b[at] ^= 1
+	}
+}

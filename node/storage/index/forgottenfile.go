@@ -1,0 +1,248 @@
+package index
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// ForgottenState names the file of what is forgotten.
+type ForgottenState struct{ File uint64 }
+
+const (
+	forgottenPrefix = "forgotten-"
+	forgottenMagic  = "TMFORG\r\n"
+)
+
+func forgottenFile(n uint64) string { return forgottenPrefix + strconv.FormatUint(n, 10) }
+
+func (s *ForgottenState) names() []string {
+	if s == nil {
+		return nil
+	}
+	return []string{forgottenFile(s.File)}
+}
+
+// names returns the file that has what is forgotten, if there is one.
+func (f *forgets) names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == fileNone {
+		return nil
+	}
+	return []string{forgottenFile(f.file)}
+}
+
+// persistForgotten writes what is forgotten if it has changed, and returns what names it; nil: nothing ever was.
+// The caller holds Index.syncing.
+func (x *Index) persistForgotten() (*ForgottenState, error) {
+	f := &x.forgets
+	f.mu.Lock()
+	changed := f.changed
+	var body []byte
+	if changed {
+		body = f.encodeLocked()
+		f.changed = false
+	}
+	f.mu.Unlock()
+	if changed {
+		n, name := x.persister.newFile(forgottenPrefix)
+		err := writeWhole(x.persister.fs, name, forgottenMagic, func(w *wholeWriter) { w.bytes(body) })
+		if err == nil {
+			err = x.persister.fs.SyncDir(x.persister.dir)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if err != nil {
+			f.changed = true
+			return nil, fmt.Errorf("series table: what is forgotten: %w", err)
+		}
+		f.file = n
+	}
+	if f.file == fileNone {
+		return nil, nil
+	}
+	return &ForgottenState{File: f.file}, nil
+}
+
+// encodeLocked returns the body of the file:
+//
+//	u32 shards, then for each: u32 shard · u32 n · n × u64 bits of ids · u32 n · n × (u32 id · u64 entry)
+//	u32 n · n × u32 twins
+func (f *forgets) encodeLocked() []byte {
+	numbers := make([]uint16, 0, len(f.shards))
+	for shard, of := range f.shards {
+		if of.Any() || f.staged != nil && f.staged.shard == shard {
+			numbers = append(numbers, shard)
+		}
+	}
+	slices.Sort(numbers)
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(numbers)))
+	for _, shard := range numbers {
+		of := f.ofLocked(shard)
+		if s := f.staged; s != nil && s.shard == shard {
+			of = &Forgotten{}
+			for _, id := range s.ids {
+				of.set.set(id)
+			}
+		}
+		b = binary.LittleEndian.AppendUint32(b, uint32(shard))
+		b = of.set.appendTo(b)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(of.recent)))
+		for id, entry := range of.recent {
+			b = binary.LittleEndian.AppendUint32(b, id)
+			b = binary.LittleEndian.AppendUint64(b, entry)
+		}
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(f.twins)))
+	for local := range f.twins {
+		b = binary.LittleEndian.AppendUint32(b, local)
+	}
+	return b
+}
+
+// appendTo appends the number of words up to the last one that is not 0, and these.
+func (s *bitSet) appendTo(b []byte) []byte {
+	end := 0
+	for n, c := range s.each() {
+		for i := range c {
+			if c[i].Load() != 0 {
+				end = n*len(c) + i + 1
+			}
+		}
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(end))
+	for i := range end {
+		b = binary.LittleEndian.AppendUint64(b, s.word(uint32(i*64)))
+	}
+	return b
+}
+
+// openForgotten reads the file that a state names. It decides what ids mean, so a folder without it is of no use.
+func (x *Index) openForgotten(o *Options) error {
+	f := &x.forgets
+	f.shards, f.twins, f.file = map[uint16]*Forgotten{}, map[uint32]struct{}{}, fileNone
+	if o.State.Forgotten == nil {
+		return nil
+	}
+	f.file = o.State.Forgotten.File
+	name := path.Join(o.Dir, forgottenFile(f.file))
+	b, err := vfs.ReadFile(o.FS, name)
+	if err == nil && len(b) < wholeHeader+wholeSumBytes {
+		err = &CorruptError{File: name, What: fmt.Sprintf("it has %d bytes", len(b))}
+	}
+	if err == nil {
+		err = checkWhole(name, forgottenMagic, b)
+	}
+	if err == nil {
+		err = f.decode(name, b[wholeHeader:len(b)-wholeSumBytes], &o.State, o.Applied)
+	}
+	if err != nil {
+		return fmt.Errorf("series table: it is not known which series are forgotten: %w", err)
+	}
+	return nil
+}
+
+// decode reads the body of a file. Ids whose entry comes after applied are not forgotten yet.
+func (f *forgets) decode(name string, body []byte, state *State, applied []uint64) error {
+	r := &forgottenReader{rest: body}
+	for range r.uint32() {
+		shard := r.uint32()
+		if r.failed = r.failed || shard > math.MaxUint16; r.failed {
+			break
+		}
+		of, next := f.ofLocked(uint16(shard)), uint32(0)
+		if int(shard) < len(state.Next) {
+			next = state.Next[shard]
+		}
+		r.bits(&of.set, next)
+		for range r.uint32() {
+			id, entry := r.uint32(), r.uint64()
+			if r.failed {
+				break
+			}
+			if int(shard) >= len(applied) || entry > applied[shard] {
+				of.set.clear(id)
+			}
+		}
+	}
+	for range r.uint32() {
+		local := r.uint32()
+		if r.failed {
+			break
+		}
+		if local < state.Count {
+			f.twins[local] = struct{}{}
+		}
+	}
+	if r.failed || len(r.rest) > 0 {
+		return &CorruptError{File: name, Offset: int64(wholeHeader + len(body) - len(r.rest)), What: "it does not end where it should, or has shards that are not there"}
+	}
+	return nil
+}
+
+// forgottenReader reads numbers; failed once there is none.
+type forgottenReader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *forgottenReader) uint32() uint32 {
+	if r.failed || len(r.rest) < 4 {
+		r.failed = true
+		return 0
+	}
+	v := binary.LittleEndian.Uint32(r.rest)
+	r.rest = r.rest[4:]
+	return v
+}
+
+func (r *forgottenReader) uint64() uint64 {
+	if r.failed || len(r.rest) < 8 {
+		r.failed = true
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(r.rest)
+	r.rest = r.rest[8:]
+	return v
+}
+
+// bits reads those numbers of a set that are below end.
+func (r *forgottenReader) bits(s *bitSet, end uint32) {
+	words := r.uint32()
+	if r.failed = r.failed || uint64(words)*8 > uint64(len(r.rest)); r.failed {
+		return
+	}
+	for i := range words {
+		for w := r.uint64(); w != 0; w &= w - 1 {
+			n := uint64(i)*64 + uint64(bits.TrailingZeros64(w))
+			if n < uint64(end) { // the series of others, and their entries, are still to come
+				s.set(uint32(n))
+			}
+		}
+	}
+}
+
+// hideForgotten hides what is forgotten and twins, when records and ids are there.
+func (x *Index) hideForgotten(o *Options) {
+	f := &x.forgets
+	for shard, of := range f.shards {
+		for _, id := range of.set.list() {
+			if local, ok := x.Local(shard, series.ID(id)); ok {
+				f.hidden.set(local)
+			}
+		}
+	}
+	for local := range f.twins {
+		if err := x.chooseRecord(local); err != nil { // it is lost, and was reported
+			o.Corrupt(fmt.Errorf("series %d, whose key came again: %w", local, err))
+		}
+	}
+}
