@@ -42,7 +42,7 @@ func startVerificationServer(ctx context.Context, dir string) (c *client.Client,
 	}
 	n := v.node
 	address, stopServer, err := s.ServeAPI(ctx, &server.Backend{
-		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Memory: plan,
+		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, Shards: n.Sharding(), Memory: plan,
 		Cluster: &member.Standalone{Node: n, DataDir: dir}, ClusterName: member.StandaloneName,
 	}, "127.0.0.1:0", logger)
 	if err != nil {

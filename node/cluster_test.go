@@ -41,6 +41,7 @@ type testCluster struct {
 	logBytesMax int64
 	options     func(node string, o *Options)      // nil: none are changed
 	clock       func(node string) func() time.Time // nil: nodes do not tell their clocks
+	forgets     bool                               // nodes tell what they know of entries that forget series
 	stop        chan struct{}
 	ended       sync.WaitGroup
 }
@@ -57,6 +58,9 @@ func (p testPeers) Send(to string, envelope []byte) {
 		n.Receive(p.self, bytes.Clone(envelope))
 		if p.cluster.clock != nil {
 			n.HeardClock(p.self, p.cluster.clock(p.self)().UnixMilli())
+		}
+		if self := p.cluster.reach("", p.self); self != nil && p.cluster.forgets {
+			n.HeardForgets(p.self, self.Forgets())
 		}
 	}
 }

@@ -25,6 +25,10 @@ func (n *Node) Sharding() series.Sharding { return n.engine.Sharding() }
 // SamplesApplied returns how many samples were applied since the start.
 func (n *Node) SamplesApplied() int64 { return n.engine.SamplesApplied() }
 
+// Generation grows when a writer has named a series by an id that is forgotten: then no id that was resolved before is to be
+// relied on. It is never 0.
+func (n *Node) Generation() uint64 { return 1 + uint64(n.engine.ForgottenRefused()) }
+
 // LookupSeries returns the reference of a series, and whether there is one.
 func (n *Node) LookupSeries(key series.Key) (ref series.Ref, known bool, err error) {
 	return n.engine.LookupSeries(key)

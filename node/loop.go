@@ -76,11 +76,12 @@ type loop struct {
 	ended      chan struct{} // closed when run has ended
 	unsettled  chan struct{} // holds one signal
 
-	transfer *transfer.Service
-	clocks   *clocks
-	refusals refusals
-	stats    commitStats
-	figures  atomic.Pointer[commit.Figures]
+	transfer   *transfer.Service
+	clocks     *clocks
+	forgetting *forgetting
+	refusals   refusals
+	stats      commitStats
+	figures    atomic.Pointer[commit.Figures]
 }
 
 // round is a commit.Round on its way through log and appliers.
@@ -97,7 +98,7 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 		log: n.log, engine: n.engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
 		queue: newQueue(&o.Memory), waiting: map[uint16]*swapWait{}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
-		transfer: n.transfer, clocks: &n.clocks,
+		transfer: n.transfer, clocks: &n.clocks, forgetting: &n.forgetting,
 	}
 	l.input.Applied = make([]uint64, shards)
 	l.syncer = newSyncer(n.log, l.queue.signal)
@@ -462,7 +463,9 @@ func (l *loop) adopt(m *shardmap.Map) error {
 	if err := l.adoptSharding(m); err != nil {
 		return err
 	}
-	l.clocks.expect(l.machine.Others(m))
+	others := l.machine.Others(m)
+	l.clocks.expect(len(others))
+	l.forgetting.expect(others)
 	l.machine.Adopt(m)
 	l.machine.Count(l.appliedNow())
 	return nil

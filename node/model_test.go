@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -111,6 +112,13 @@ type testWriter struct {
 	encoders [testShards]series.BatchEncoder
 	frame    series.Frame
 	id       series.BatchID
+	points   []testPoint // since the last take
+}
+
+type testPoint struct {
+	key    series.Key
+	timeMs int64
+	v      float64
 }
 
 func (w *testWriter) add(key series.Key, timeMs int64, v float64) {
@@ -123,16 +131,26 @@ func (w *testWriter) add(key series.Key, timeMs int64, v float64) {
 	}
 	n := series.DecimalOf(v, 2)
 	w.encoders[shard].Append(id, timeMs, n.Mantissa, n.Scale)
+	w.points = append(w.points, testPoint{key, timeMs, v})
 }
 
+// send writes what was added, with keys if a series was forgotten since it was resolved.
 func (w *testWriter) send(ctx context.Context) error {
+	points := w.points
 	_, err := w.node.Write(ctx, w.take())
+	if errors.Is(err, series.ErrEra) {
+		for _, p := range points {
+			shard, n := p.key.Shard(testShards), series.DecimalOf(p.v, 2)
+			w.encoders[shard].Append(w.encoders[shard].Define(p.key), p.timeMs, n.Mantissa, n.Scale)
+		}
+		_, err = w.node.Write(ctx, w.take())
+	}
 	return err
 }
 
 // take returns what was added as a frame.
 func (w *testWriter) take() *series.Frame {
-	w.frame = series.Frame{ID: w.id}
+	w.frame, w.points = series.Frame{ID: w.id}, nil
 	for shard := range w.encoders {
 		if e := &w.encoders[shard]; e.Points() > 0 {
 			w.frame.Parts = append(w.frame.Parts, series.Part{Shard: uint16(shard), Batch: e.AppendTo(nil)})

@@ -111,9 +111,10 @@ type Node struct {
 	logger  *slog.Logger
 	startup startup
 
-	repair   *repair.Service
-	transfer *transfer.Service
-	clocks   clocks
+	repair     *repair.Service
+	transfer   *transfer.Service
+	clocks     clocks
+	forgetting forgetting
 
 	running context.Context // ends when the node closes
 	stop    context.CancelFunc
@@ -138,6 +139,7 @@ func Open(o Options) (*Node, error) {
 	n := &Node{options: withDefaults(o), metrics: nodeMetrics()}
 	n.logger = n.options.Logger
 	n.clocks.init(n.options.Clock)
+	n.forgetting.init(n.options.NodeID)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())
 	}

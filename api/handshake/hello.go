@@ -38,7 +38,21 @@ type Hello struct {
 
 	ToNode        string // the node that is meant; empty: whoever is there
 	ToIncarnation string // the data folder that is meant; empty: any
+
+	// Forgets is what a node knows of entries that forget series.
+	Forgets Forgets
 }
+
+// Forgets is what a node knows of entries of the log that forget series. A node that did not know them would give
+// other ids to series than its peers, so those whose folders may have such entries work with no such node.
+type Forgets uint32
+
+// What a node may know.
+const (
+	ForgetsUnknown    Forgets = 0 // nothing: it is of an older version
+	ForgetsUnderstood Forgets = 1
+	ForgetsKept       Forgets = 2 // and the format of its folder tells that it may have some
+)
 
 // New returns a Hello with this program's versions.
 func New(cluster, clusterID, node, incarnation string, process uint64) Hello {
@@ -67,6 +81,7 @@ func (h Hello) Message() *nodev1.Hello {
 	return &nodev1.Hello{
 		Protocol: h.Protocol, ProtocolMin: h.ProtocolMin, Cluster: h.Cluster, ClusterId: h.ClusterID,
 		Node: h.Node, Incarnation: h.Incarnation, Process: h.Process, ToNode: h.ToNode, ToIncarnation: h.ToIncarnation,
+		Forgets: uint32(h.Forgets),
 	}
 }
 
@@ -75,7 +90,7 @@ func OfMessage(m *nodev1.Hello) (Hello, error) {
 	h := Hello{
 		Protocol: m.GetProtocol(), ProtocolMin: m.GetProtocolMin(), Cluster: m.GetCluster(), ClusterID: m.GetClusterId(),
 		Node: m.GetNode(), Incarnation: m.GetIncarnation(), Process: m.GetProcess(),
-		ToNode: m.GetToNode(), ToIncarnation: m.GetToIncarnation(),
+		ToNode: m.GetToNode(), ToIncarnation: m.GetToIncarnation(), Forgets: Forgets(m.GetForgets()),
 	}
 	return h, h.validate()
 }
@@ -154,6 +169,12 @@ func Check(self, other Hello) error {
 	if other.ToIncarnation != "" && other.ToIncarnation != self.Incarnation {
 		return fmt.Errorf("%w: node %s with data folder %s was meant, this one is %s",
 			wire.ErrWrongNode, self.Node, other.ToIncarnation, self.Incarnation)
+	}
+	for _, pair := range [2][2]*Hello{{&self, &other}, {&other, &self}} {
+		if kept, unknown := pair[0], pair[1]; kept.Forgets == ForgetsKept && unknown.Node != "" && unknown.Forgets == ForgetsUnknown {
+			return fmt.Errorf("%w: the data folder of node %s may have forgotten series, which node %s does not understand",
+				wire.ErrVersion, kept.Node, unknown.Node)
+		}
 	}
 	if self.Node != "" && self.Node == other.Node && self.Process != other.Process {
 		return fmt.Errorf("%w: %s", wire.ErrTwin, self.Node)

@@ -51,7 +51,7 @@ func (p *process) maintain() {
 	w := p.world
 	p.task("checkpoint", 0, func() {
 		err := p.makeCheckpoint(w.chance(4))
-		if err == nil && w.chance(3) {
+		if err == nil && (w.options.Forget || w.chance(3)) { // what waits in the page log is not forgotten
 			err = p.engine.Flush()
 		}
 		if err == nil && w.chance(3) {

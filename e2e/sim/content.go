@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
@@ -75,7 +76,11 @@ type deletion struct {
 }
 
 func (d *deletion) body(timeMs int64) []byte {
-	body := entry.DeleteBody([]uint32{uint32(d.name)}, timeMin+int64(d.first), timeMin+int64(d.last))
+	fromMs, toMs := timeMin+int64(d.first), timeMin+int64(d.last)
+	if d.first == 0 && d.last >= timesPerSeries { // of all times that there are
+		fromMs, toMs = scan.TimeMsMin, scan.TimeMsMax
+	}
+	body := entry.DeleteBody([]uint32{uint32(d.name)}, fromMs, toMs)
 	return entry.NamedDeleteBody(timeMs, d.id, body)
 }
 
@@ -85,7 +90,7 @@ func parseDeletion(body []byte) (d deletion, err error) {
 	unsigned := func() uint64 { return next(&body, &err, binary.Uvarint) }
 	signed() // the leader's clock
 	d.id = series.BatchID{Session: unsigned(), Counter: unsigned()}
-	d.first, d.last = uint64(signed()-timeMin), uint64(signed()-timeMin)
+	d.first, d.last = uint64(max(signed(), timeMin)-timeMin), uint64(signed()-timeMin)
 	if unsigned() != 1 {
 		err = errBody
 	}
@@ -106,20 +111,33 @@ func next[T int64 | uint64](body *[]byte, err *error, read func([]byte) (T, int)
 
 // content is what a shard holds.
 type content struct {
-	keys   [seriesPerShard]uint8 // by id: number of the series
-	known  int                   // ids given
-	values [registers]uint64     // 0: none
+	keys   []uint8                // by id: number of the series
+	ids    [seriesPerShard]uint64 // by number of the series: one more than its id; 0: none, or it is forgotten
+	values [registers]uint64      // 0: none
 }
 
+// known returns the number of ids that were given.
+func (c *content) known() uint64 { return uint64(len(c.keys)) }
+
 func (c *content) define(key uint64) uint64 {
-	for id := range c.known {
-		if uint64(c.keys[id]) == key {
-			return uint64(id)
+	if c.ids[key] == 0 {
+		c.keys = append(c.keys, uint8(key))
+		c.ids[key] = c.known()
+	}
+	return c.ids[key] - 1
+}
+
+// forgotten reports whether an id that was given is forgotten.
+func (c *content) forgotten(id uint64) bool { return c.ids[c.keys[id]] != id+1 }
+
+// empty reports whether a series has no samples.
+func (c *content) empty(key uint64) bool {
+	for _, v := range c.values[key*timesPerSeries:][:timesPerSeries] {
+		if v != 0 {
+			return false
 		}
 	}
-	c.keys[c.known] = uint8(key)
-	c.known++
-	return uint64(c.known - 1)
+	return true
 }
 
 func (c *content) remove(d *deletion) {
@@ -132,8 +150,9 @@ func (c *content) remove(d *deletion) {
 func (c *content) digest() uint64 {
 	sum := uint64(14695981039346656037)
 	mix := func(v uint64) { sum = bits.RotateLeft64((sum^v)*1099511628211, 23) }
-	for i := range c.known {
-		mix(uint64(c.keys[i]) + 1)
+	mix(c.known())
+	for _, id := range c.ids {
+		mix(id)
 	}
 	for _, v := range c.values {
 		mix(v)

@@ -37,6 +37,9 @@
 // flush, installation or drop (process.meet). Procedures of the product that wait in their
 // middle are tasks (task.go), of which one runs at a time.
 //
+// Series are forgotten in the mix "forget" alone (Options.Forget), so that the histories of the others stay: deletes
+// empty them, leaders propose to forget them at the right moment or too late, and routers go on with old ids.
+//
 // Not simulated: retention, copies of level "all", memory, digests of partitions and repair,
 // backups, a disk that is full or fails.
 //

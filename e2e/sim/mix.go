@@ -37,6 +37,16 @@ func DrawFresh(seed uint64) Options {
 	return o
 }
 
+// DrawForget returns options of chance in which series are forgotten that deletes have emptied.
+func DrawForget(seed uint64) Options {
+	o := Draw(seed)
+	if seed%2 == 1 {
+		o = DrawPower(seed)
+	}
+	o.Forget = true
+	return o
+}
+
 func faultsOf(list ...Fault) (set FaultSet) {
 	for _, f := range list {
 		set |= 1 << f
@@ -99,6 +109,8 @@ func DrawFor(v Variant, seed uint64) Options {
 	case SwapUnprepared:
 		o.Always, o.Nodes, o.Hurry, o.Replication = true, 4, 4, 2+int(seed%2)
 		o.Faults = faultsOf(FaultDesired, FaultKill, FaultPowerCut, FaultStall, FaultSlowLink)
+	case ForgetLate:
+		o.Forget = true
 	case Sound, AnswerEarly, ApplyEarly, BatchIDsInMemory, WitnessServes, LateBeforeSync, DeleteWithoutID,
 		EntriesNotSynced, EpochStale, TrimToCheckpoint, StatesSkipped, UncommittedApplied, SwapFailureIgnored, variants:
 	}

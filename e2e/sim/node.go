@@ -253,6 +253,14 @@ func (p *process) live() {
 		p.wake()
 		return !p.dead
 	})
+	if w.options.Forget {
+		w.every(p.run, func() int64 { return w.between(50_000, 300_000) }, func() bool {
+			for shard := range uint16(w.options.Shards) {
+				p.forget(shard)
+			}
+			return !p.dead
+		})
+	}
 	w.every(p.run, func() int64 { return w.between(300_000, 1_200_000) }, func() bool { p.maintain(); return !p.dead })
 	w.every(p.run, func() int64 { return w.between(20_000, 150_000) }, func() bool { p.watch(); return !p.dead })
 	w.every(p.run, func() int64 { return w.between(100_000, 300_000) }, func() bool { p.settle(); return !p.dead })

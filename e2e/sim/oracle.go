@@ -120,6 +120,10 @@ func (o *oracle) apply(s *shardOracle, shard uint16, e *entry.Entry) {
 	case entry.Samples:
 		batches := entry.ReadBatches(e.Body)
 		for batches.Next() {
+			if _, known := s.applied[batches.ID]; !known && s.namesForgotten(batches.Batch) {
+				o.world.stats.Refused++
+				continue
+			}
 			if !s.first(batches.ID, e.Index) {
 				continue
 			}
@@ -127,7 +131,7 @@ func (o *oracle) apply(s *shardOracle, shard uint16, e *entry.Entry) {
 		}
 	case entry.NamedDelete:
 		d, err := parseDeletion(e.Body)
-		if err != nil || d.name >= uint64(s.content.known) {
+		if err != nil || d.name >= s.content.known() {
 			o.world.fail(9, "shard %d index %d: a delete that cannot be: %v", shard, e.Index, err)
 			return
 		}
@@ -137,10 +141,15 @@ func (o *oracle) apply(s *shardOracle, shard uint16, e *entry.Entry) {
 		if uint64(s.content.keys[d.name]) != o.deletes[d.id] {
 			o.world.fail(9, "shard %d index %d: a delete of series %d goes to series %d", shard, e.Index, o.deletes[d.id], s.content.keys[d.name])
 		}
+		if s.content.forgotten(d.name) {
+			return
+		}
 		s.content.remove(&d)
 		for t := d.first; t <= d.last && t < timesPerSeries; t++ {
 			s.record(uint64(s.content.keys[d.name]), t, e.Index, 0)
 		}
+	case entry.Forget:
+		o.forget(s, shard, e)
 	default: // of groups: nothing to the content
 	}
 }
@@ -163,8 +172,8 @@ func (o *oracle) applyBatch(s *shardOracle, shard uint16, index uint64, batch []
 		if r.Ref >= uint32(series.SlotBase) {
 			id = defined[r.Ref-uint32(series.SlotBase)]
 		}
-		if id >= uint64(s.content.known) {
-			o.world.fail(9, "shard %d index %d: a point of series %d of %d", shard, index, id, s.content.known)
+		if id >= s.content.known() {
+			o.world.fail(9, "shard %d index %d: a point of series %d of %d", shard, index, id, s.content.known())
 			return
 		}
 		key, time, value := uint64(s.content.keys[id]), uint64(r.TimeMs-timeMin), uint64(r.Mantissa)
@@ -349,7 +358,14 @@ func (o *oracle) checkAbsent(where string, shard uint16, series, first, last, fl
 		return // what it should have found may be lost since
 	}
 	for t := first; t <= last && t < timesPerSeries; t++ {
-		for _, v := range o.shards[shard].history[series*timesPerSeries+t] {
+		history := o.shards[shard].history[series*timesPerSeries+t]
+		gone := func(v version) bool { return v.value == 0 && v.index > floor }
+		for i, v := range history {
+			// A series that is forgotten is not found: one that had no samples at floor, or at some time since.
+			before := v.value == 0 && (i+1 == len(history) || history[i+1].index > floor)
+			if o.world.options.Forget && (before || slices.ContainsFunc(history, gone) || i+1 < len(history) && history[i+1].index <= floor) {
+				continue
+			}
 			if v.index <= floor {
 				o.world.fail(10, "%s: a delete of shard %d series %d found nothing, though it is there since index %d, answered up to %d", where, shard, series, v.index, floor)
 				return

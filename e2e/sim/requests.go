@@ -86,24 +86,23 @@ func (p *process) proposed(w *write) {
 	answer := reply{err: w.FirstError(), era: p.era}
 	if answer.err == nil {
 		p.world.oracle.answer(p, r.shard, p.era, r.id)
-		_, answer.defined = p.series(r.shard, p.era)
+		answer.defined = p.series(r.shard, p.era)
 	}
 	r.answer(p, answer)
 }
 
 // series returns the ids that the series of a shard have.
-func (p *process) series(shard uint16, era uint32) (known int, found [seriesPerShard]cached) {
+func (p *process) series(shard uint16, era uint32) (found [seriesPerShard]cached) {
 	for i, key := range p.world.keys[shard] {
 		ref, ok, err := p.engine.LookupSeries(key)
 		if err != nil {
 			p.fail(0, "look up series %d of shard %d: %v", i, shard, err)
 		}
 		if ok {
-			known++
 			found[i] = cached{true, uint64(ref.ID), era}
 		}
 	}
-	return known, found
+	return found
 }
 
 // forApplying returns an entry as the engine of a broken process sees it.
@@ -118,6 +117,11 @@ func (p *process) forApplying(e *entry.Entry) *entry.Entry {
 			body = append(entry.AppendBatchHeader(body, id, len(batches.Batch)), batches.Batch...)
 		}
 		return &entry.Entry{Kind: e.Kind, Shard: e.Shard, Term: e.Term, Index: e.Index, Gap: e.Gap, Body: body}
+	case p.world.is(ForgetLate) && e.Kind == entry.Forget:
+		if _, ids, err := entry.ParseForgetBody(e.Body); err == nil {
+			body := entry.ForgetBody(e.Index-1, ids)
+			return &entry.Entry{Kind: e.Kind, Shard: e.Shard, Term: e.Term, Index: e.Index, Gap: e.Gap, Body: body}
+		}
 	case p.world.is(DeleteWithoutID) && e.Kind == entry.NamedDelete:
 		if d, err := parseDeletion(e.Body); err == nil {
 			body := entry.DeleteBody([]uint32{uint32(d.name)}, timeMin+int64(d.first), timeMin+int64(d.last))
@@ -129,7 +133,7 @@ func (p *process) forApplying(e *entry.Entry) *entry.Entry {
 
 // find looks for the series of a delete, and proposes it.
 func (p *process) find(r *request) {
-	_, found := p.series(r.shard, 0)
+	found := p.series(r.shard, 0)
 	if !found[r.series].known {
 		r.answer(p, reply{nothing: true})
 		return
@@ -227,18 +231,17 @@ func (p *process) serve(r *readWait) {
 
 // content reads all of a shard.
 func (p *process) content(shard uint16) (c content) {
-	known, ids := p.series(shard, 0)
-	c.known = known
-	for name, id := range ids {
-		if id.known && id.id < seriesPerShard {
-			c.keys[id.id] = uint8(name)
+	c.keys = make([]uint8, p.engine.ShardStats(shard).Series)
+	for name, id := range p.series(shard, 0) {
+		if id.known {
+			c.keys[id.id], c.ids[name] = uint8(name), id.id+1
 		}
 	}
 	request := &scan.Request{
 		Selector: scan.Selector{Metric: metric, Shards: []uint16{shard}}, FromMs: timeMin, ToMs: timeMin + timesPerSeries - 1, Parallel: 1,
 	}
 	err := p.engine.Scan(context.Background(), request, func(_ int, chunk *scan.Chunk) error {
-		if uint64(chunk.Ref.ID) >= seriesPerShard {
+		if id := uint64(chunk.Ref.ID); id >= c.known() || c.forgotten(id) {
 			return errors.New("a series with an id that nobody has given")
 		}
 		name := uint64(c.keys[chunk.Ref.ID])

@@ -122,6 +122,9 @@ func (r *router) begun(op *operation, shard uint16) {
 	case operationDelete:
 		p.first = w.rng.Uint64N(timesPerSeries)
 		p.last = p.first + w.rng.Uint64N(2)
+		if w.options.Forget && !w.chance(4) {
+			p.first, p.last = 0, timesPerSeries // all, so that the series can be forgotten
+		}
 		w.oracle.deletes[op.id] = p.series
 	case operationStale:
 		p.floor = 0

@@ -18,7 +18,7 @@ var (
 	startFlag   = flag.Uint64("sim.start", 1, "first seed")
 	freshFlag   = flag.Uint64("sim.fresh", 0, "first seed of TestUnseenSeeds; 0: the clock's")
 	variantFlag = flag.String("sim.variant", "Sound", "variant that TestSeeds plays; see variant.go")
-	mixFlag     = flag.String("sim.mix", "draw", "options of a seed: draw, power, fresh, or the name of a variant for the trouble that shows it; and +always or +kill")
+	mixFlag     = flag.String("sim.mix", "draw", "options of a seed: draw, power, fresh, forget, or the name of a variant for the trouble that shows it; and +always or +kill")
 )
 
 // workers is how many seeds are run at once. Each is a world of its own.
@@ -68,10 +68,12 @@ func optionsOf(mix string, seed uint64) (o Options, err error) {
 		o = DrawPower(seed)
 	case "fresh":
 		o = DrawFresh(seed)
+	case "forget":
+		o = DrawForget(seed)
 	default:
 		v, err := variantOf(name)
 		if err != nil {
-			return Options{}, fmt.Errorf("no mix %q; there are draw, power, fresh, and those of variants: %w", name, err)
+			return Options{}, fmt.Errorf("no mix %q; there are draw, power, fresh, forget, and those of variants: %w", name, err)
 		}
 		o = DrawFor(v, seed)
 	}
@@ -179,10 +181,20 @@ func TestFreshSeeds(t *testing.T) {
 	t.Logf("%d seeds: %+v", count, runSeeds(t, "fresh", 1, count))
 }
 
+// TestForgetSeeds has series forgotten, and written again.
+func TestForgetSeeds(t *testing.T) {
+	count := seedCount(120)
+	total := runSeeds(t, "forget", 1, count)
+	t.Logf("%d seeds: %+v", count, total)
+	if count >= 20 && (total.Forgotten == 0 || total.Refused == 0) {
+		t.Fatal("hardly anything was forgotten")
+	}
+}
+
 // Each run plays seeds that no run has played before, of every mix.
 func TestUnseenSeeds(t *testing.T) {
 	start := freshStart(t)
-	for _, mix := range [...]string{"draw", "power", "fresh"} {
+	for _, mix := range [...]string{"draw", "power", "fresh", "forget"} {
 		runSeeds(t, mix, start, seedCount(100))
 	}
 }

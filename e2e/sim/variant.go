@@ -42,6 +42,7 @@ const (
 	SwapUnprepared               // files: they are swapped before the log says so
 	FilesBeforeLog               // files: entries of a replica that is no more are applied to new files
 	DropUndrained                // files: data goes before it is durable that its replica has ended
+	ForgetLate                   // series are forgotten though other entries came before that may have brought samples
 	variants
 )
 
@@ -52,7 +53,7 @@ func (v Variant) String() string {
 		"DeleteWithoutID", "BatchIDsAhead", "ReadBeforeApplied", "EraIgnored", "DeleteUnconfirmed",
 		"StatesNotHeld", "EpochUntold", "EntriesNotSynced", "StatesNotSynced", "EpochStale", "EpochNotDrained",
 		"CheckpointAheadOfLog", "TrimToCheckpoint", "StatesSkipped", "UncommittedApplied", "SwapFailureIgnored",
-		"SwapNotDrained", "SwapUnprepared", "FilesBeforeLog", "DropUndrained"}[v]
+		"SwapNotDrained", "SwapUnprepared", "FilesBeforeLog", "DropUndrained", "ForgetLate"}[v]
 }
 
 // breakRecord returns a record as a broken recovery reads it; nil: not at all.

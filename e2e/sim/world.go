@@ -23,9 +23,10 @@ type Options struct {
 	Clients     int // of each router
 	ActiveMs    int // with faults; then all is healed and must come to rest
 	Faults      FaultSet
-	Hurry       int // faults come so many times as often; 0: once
-	StallMs     int // appliers fall behind for so long at most; 0: stallMax
-	SetBackMs   int // the store is set back by so much at most; 0: setBackMax
+	Hurry       int  // faults come so many times as often; 0: once
+	StallMs     int  // appliers fall behind for so long at most; 0: stallMax
+	SetBackMs   int  // the store is set back by so much at most; 0: setBackMax
+	Forget      bool // series that deletes have emptied are forgotten
 	Variant     Variant
 	Trace       int // so many last events are kept as text
 }
@@ -72,6 +73,7 @@ type Stats struct {
 	Installs, Drops         int
 	Checkpoints             int
 	Eras, Kills, CutsWithin int
+	Forgotten, Refused      int // series by the oracle, and writes that named one
 	Conflicts               int // disks that were replaced, as series had other ids there
 	Stranded                int // groups that have lost their majority for good
 }
@@ -80,6 +82,7 @@ func (s *Stats) add(o *Stats) {
 	s.Writes, s.Deletes, s.Reads, s.Failed = s.Writes+o.Writes, s.Deletes+o.Deletes, s.Reads+o.Reads, s.Failed+o.Failed
 	s.Entries, s.Epochs, s.Installs, s.Drops = s.Entries+o.Entries, s.Epochs+o.Epochs, s.Installs+o.Installs, s.Drops+o.Drops
 	s.Checkpoints, s.CutsWithin, s.Conflicts = s.Checkpoints+o.Checkpoints, s.CutsWithin+o.CutsWithin, s.Conflicts+o.Conflicts
+	s.Forgotten, s.Refused = s.Forgotten+o.Forgotten, s.Refused+o.Refused
 	s.Eras, s.Kills, s.Stranded = s.Eras+o.Eras, s.Kills+o.Kills, s.Stranded+o.Stranded
 }
 

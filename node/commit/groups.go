@@ -47,7 +47,7 @@ func (m *Machine) Adopt(to *shardmap.Map) {
 }
 
 // Others returns the number of nodes that a map names besides this one.
-func (m *Machine) Others(of *shardmap.Map) int {
+func (m *Machine) Others(of *shardmap.Map) map[string]bool {
 	names := map[string]bool{}
 	for i := range of.Rows {
 		for _, member := range of.Rows[i].Members {
@@ -55,7 +55,7 @@ func (m *Machine) Others(of *shardmap.Map) int {
 		}
 	}
 	delete(names, m.config.Host.Node)
-	return len(names)
+	return names
 }
 
 func (m *Machine) placeAll() {

@@ -38,6 +38,20 @@ func (m *Machine) queue(shard uint16, s Share) error {
 	return nil
 }
 
+// ProposeNext queues a write of one proposal if its entry is going to be the one behind an entry: the group is led from
+// here, has nothing after that, and nothing else waits. Otherwise it returns false and has changed nothing. It is called
+// between two steps.
+func (m *Machine) ProposeNext(w *Write, after uint64) bool {
+	shard := w.Proposals[0].Shard
+	q := &m.shards[shard]
+	status, err := m.host.Status(shard)
+	if err != nil || !status.Leads || status.Last != after || q.underWay > 0 || len(q.shares) > 0 {
+		return false
+	}
+	m.sort([]*Write{w})
+	return true
+}
+
 // list puts a shard among the ready ones, if it is.
 func (m *Machine) list(shard uint16) {
 	q := &m.shards[shard]

@@ -142,7 +142,12 @@ func (m *Member) hello() handshake.Hello {
 	if m.node != nil {
 		incarnation = m.node.Incarnation()
 	}
-	return handshake.New(m.options.Cluster, id, m.options.ID, incarnation, m.process)
+	h := handshake.New(m.options.Cluster, id, m.options.ID, incarnation, m.process)
+	h.Forgets = handshake.ForgetsUnderstood
+	if m.node != nil {
+		h.Forgets = handshake.Forgets(m.node.Forgets())
+	}
+	return h
 }
 
 // address is what others are told to connect to.

@@ -16,6 +16,7 @@ import (
 const (
 	exchangeEnvelopes = 1
 	exchangeClockMs   = 2
+	exchangeForgets   = 3
 )
 
 // envelopeCopyMax is the largest envelope that is copied into the message: the pieces of
@@ -26,7 +27,7 @@ const envelopeCopyMax = 1 << 10
 // any more.
 func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 	const headBytesMax = 1 + 10
-	size := headBytesMax
+	size := 2 * headBytesMax
 	for _, e := range m.GetEnvelopes() {
 		size += headBytesMax
 		if len(e) <= envelopeCopyMax {
@@ -38,6 +39,10 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 	if m.ClockMs != nil {
 		head = protowire.AppendTag(head, exchangeClockMs, protowire.VarintType)
 		head = protowire.AppendVarint(head, protowire.EncodeZigZag(m.GetClockMs()))
+	}
+	if m.GetForgets() != 0 {
+		head = protowire.AppendTag(head, exchangeForgets, protowire.VarintType)
+		head = protowire.AppendVarint(head, uint64(m.GetForgets()))
 	}
 	for _, e := range m.GetEnvelopes() {
 		head = protowire.AppendTag(head, exchangeEnvelopes, protowire.BytesType)
@@ -59,7 +64,7 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 // Errors: wire.ErrInvalid.
 func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 	// Those before belong to the node; there will be about as many.
-	m.Envelopes, m.ClockMs = make([][]byte, 0, len(m.Envelopes)), nil
+	m.Envelopes, m.ClockMs, m.Forgets = make([][]byte, 0, len(m.Envelopes)), nil, 0
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 || !number.IsValid() {
@@ -76,6 +81,10 @@ func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 			var clock uint64
 			clock, n = protowire.ConsumeVarint(message)
 			m.ClockMs = proto.Int64(protowire.DecodeZigZag(clock))
+		case number == exchangeForgets && kind == protowire.VarintType:
+			var forgets uint64
+			forgets, n = protowire.ConsumeVarint(message)
+			m.Forgets = uint32(forgets)
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -37,6 +38,7 @@ func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest
 		}
 		if message.ClockMs != nil {
 			s.node.HeardClock(hello.Node, message.GetClockMs())
+			s.node.HeardForgets(hello.Node, handshake.Forgets(message.GetForgets()))
 		}
 		if len(message.Envelopes) == 0 {
 			received.Free()

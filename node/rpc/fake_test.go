@@ -198,6 +198,8 @@ func (n *fakeNode) RepairShard(_ context.Context, shard uint16, _, _ int64) erro
 	return nil
 }
 
+func (n *fakeNode) HeardForgets(string, handshake.Forgets) {}
+
 func (n *fakeNode) HeardClock(from string, timeMs int64) {
 	if n.clock != nil {
 		n.clock(from, timeMs)

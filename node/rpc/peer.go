@@ -241,8 +241,9 @@ func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.
 				return nil
 			}
 		}
-		message.ClockMs = nil
+		message.ClockMs, message.Forgets = nil, 0
 		if tell {
+			message.Forgets = uint32(p.options.Self().Forgets)
 			message.ClockMs = proto.Int64(p.options.Clock().UnixMilli())
 			tell = false
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/rpc"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
@@ -27,6 +28,11 @@ func (s *Service) ExportRange(ctx context.Context, shard uint16, fromMs, toMs in
 // RepairShard implements rpc.Node.
 func (s *Service) RepairShard(_ context.Context, shard uint16, fromMs, toMs int64) error {
 	return s.node.Repair().Suspect(shard, fromMs, toMs)
+}
+
+// HeardForgets implements rpc.Node.
+func (s *Service) HeardForgets(from string, forgets handshake.Forgets) {
+	s.node.HeardForgets(from, uint32(forgets))
 }
 
 // HeardClock implements rpc.Node.

@@ -83,6 +83,7 @@ type Engine struct {
 	files    *manifest.Store
 	readers  *read.Gate
 	shardKey atomic.Pointer[series.ShardKey]
+	forgets  atomic.Bool // see LetForget
 
 	// Lock order: the Compactor's Pause, an Edit of files, a shard, a change of files.
 	monthsDropped index.Month // months before it are forgotten; guarded by the Compactor's Pause
@@ -143,7 +144,10 @@ func (e *Engine) open() error {
 	e.files, err = manifest.Open(manifest.Options{
 		FS: e.fs, Dir: e.dir, Segments: dirSegments, Shards: e.options.Shards, ShardKey: e.options.ShardKey,
 		Foreign:     []string{dirIndex, dirPages, dirSegments, dirLog},
-		MakeDurable: e.makeDurable, Published: func(m *manifest.Manifest) { e.index.Published(m.Index) },
+		MakeDurable: e.makeDurable, Published: func(m *manifest.Manifest) {
+			e.index.Published(m.Index)
+			e.forgets.Store(m.Forgets())
+		},
 		Corrupt: e.reportCorruption, Logger: e.log,
 		Hit: func(failpoint string) error { return e.hit(failpoint) },
 	})
@@ -152,6 +156,7 @@ func (e *Engine) open() error {
 	}
 	m := e.files.Present()
 	e.shardKey.Store(&m.ShardKey)
+	e.forgets.Store(m.Forgets())
 	return e.restore(m)
 }
 

@@ -44,6 +44,7 @@ func (s *shard) applyForgetLocked(e *entry.Entry) error {
 		}
 		s.mu.set.Retire(id)
 	}
+	s.mu.set.ReleaseHeads(fresh)
 	s.engine.stats.forgotten.Add(int64(len(fresh)))
 	return nil
 }
@@ -68,6 +69,12 @@ func (s *shard) refuseForgottenLocked(batch []byte) error {
 	}
 	return nil // what is no batch is found when it is applied
 }
+
+// HasForgotten reports whether an id of a shard is forgotten.
+func (e *Engine) HasForgotten(shard uint16, id uint32) bool { return e.shards[shard].forgotten.Has(id) }
+
+// LetsForget reports whether the format of the folder tells that it may have forgotten series.
+func (e *Engine) LetsForget() bool { return e.forgets.Load() }
 
 // LetForget makes the format of the folder tell that it may have forgotten series, so that an older program refuses it.
 // Until then no entry that forgets may come into the log of a shard that has a replica here. Errors are those of the disk.
@@ -111,21 +118,24 @@ func (e *Engine) Walk(w *EmptyWalk, most uint32, found int, wanted func(shard ui
 // earliestCutDay returns the day of the earliest cut of the shards that have a replica here.
 func (e *Engine) earliestCutDay() index.Day { return index.DayOf(e.RetentionCut()) }
 
-// EmptySeries returns those of growing ids of a shard that have no samples, and the body of the entry that forgets them,
-// which means something as the next one of the shard only. No ids: there is nothing to forget, or the
-// shard is not what its entries say.
-func (e *Engine) EmptySeries(shard uint16, ids []uint32) (empty []uint32, body []byte) {
+// EmptySeries returns those of growing ids of a shard that have no samples after the last entry that was applied, which
+// it returns, too: what entry.ForgetBody needs. No ids: there is nothing to forget, the shard is not what its
+// entries say, or it is in use. It waits for nothing.
+func (e *Engine) EmptySeries(shard uint16, ids []uint32) (empty []uint32, after uint64) {
 	s := e.shards[shard]
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		return nil, 0
+	}
 	defer s.mu.Unlock()
 	if s.exactLocked() != nil || s.mu.applied == 0 {
-		return nil, nil
+		return nil, 0
 	}
 	cutMs := s.cutMs.Load()
-	known, days := e.index.ShardSeries(shard), index.Days{From: index.DayOf(cutMs), To: index.DayMax}
+	known := e.index.ShardSeries(shard)
+	marked := e.index.MarkedOn(index.Days{From: index.DayOf(cutMs), To: index.DayMax})
 	var hot page.Hot
 	for _, id := range ids {
-		if id >= known || s.forgotten.Has(id) || e.index.MarkedOn(shard, series.ID(id), days) {
+		if id >= known || s.forgotten.Has(id) || marked(shard, series.ID(id)) {
 			continue
 		}
 		// What is in hot pages or in the page log is older than the cut, or deleted; it can wait for the flush.
@@ -135,8 +145,5 @@ func (e *Engine) EmptySeries(shard uint16, ids []uint32) (empty []uint32, body [
 		}
 		empty = append(empty, id)
 	}
-	if len(empty) == 0 {
-		return nil, nil
-	}
-	return empty, entry.ForgetBody(s.mu.applied, empty)
+	return empty, s.mu.applied
 }

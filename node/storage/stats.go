@@ -21,8 +21,8 @@ type Stats struct {
 	BatchesForgotten int64
 	SeriesForgotten  int64
 	ForgetsLate      int64 // entries that forget and came too late to mean something
-	EntriesStalled  int64 // waiting for the disk
-	StalledBytes    int64 // of their bodies
+	EntriesStalled   int64 // waiting for the disk
+	StalledBytes     int64 // of their bodies
 
 	Checkpoints, Flushes, FlushedSamples int64
 	FlushWaits                           int64 // writers that waited for a flush
@@ -66,7 +66,7 @@ func (e *Engine) Stats() Stats {
 		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), EntriesInvalid: c.entriesInvalid.Load(),
 		BatchesRepeated: c.batchesRepeated.Load(), BatchesForgotten: c.batchesForgotten.Load(),
 		SeriesForgotten: c.forgotten.Load(), ForgetsLate: c.forgetsLate.Load(),
-		Checkpoints:     c.checkpoints.Load(), Flushes: c.flushes.Load(), FlushedSamples: c.flushedSamples.Load(), FlushWaits: c.flushWaits.Load(),
+		Checkpoints: c.checkpoints.Load(), Flushes: c.flushes.Load(), FlushedSamples: c.flushedSamples.Load(), FlushWaits: c.flushWaits.Load(),
 		Corruptions: c.corruptions.Load(), Totals: e.Compactor.Stats(),
 		Stats:         e.Source.Stats(),
 		MemoryReliefs: e.reliefs.Load(), SeriesBytes: e.SeriesBytes(),
@@ -107,6 +107,9 @@ func (e *Engine) Stats() Stats {
 
 // Tombstones returns the number of deletes that still hide something.
 func (e *Engine) Tombstones() int { return len(e.files.Current().Tombstones) }
+
+// ForgottenRefused returns how many batches were refused since the start, as they named series that are forgotten.
+func (e *Engine) ForgottenRefused() int64 { return e.stats.batchesForgotten.Load() }
 
 // SamplesApplied returns the number of samples that were applied since the start.
 func (e *Engine) SamplesApplied() int64 { return e.stats.samples.Load() }

@@ -6,10 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // Series are forgotten by an entry of their shard's log. The record of one stays, so that its id means
@@ -57,98 +55,6 @@ func (f *Forgotten) Any() bool { return f.set.chunks.Load() != nil }
 // IDs returns all that are forgotten. The caller keeps others from being forgotten.
 func (f *Forgotten) IDs() []uint32 { return f.set.list() }
 
-// bitSet is a set of numbers. Its readers take no lock.
-type bitSet struct {
-	chunks atomic.Pointer[[]*bitChunk]
-	ones   atomic.Int64
-}
-
-const bitChunkBits = 64 * 64
-
-type bitChunk [bitChunkBits / 64]atomic.Uint64
-
-func (s *bitSet) has(n uint32) bool {
-	chunks := s.chunks.Load()
-	if chunks == nil || int(n/bitChunkBits) >= len(*chunks) {
-		return false
-	}
-	c := (*chunks)[n/bitChunkBits]
-	return c != nil && c[n%bitChunkBits/64].Load()&(1<<(n%64)) != 0
-}
-
-// word returns the bits of the 64 numbers from n on, a multiple of 64.
-func (s *bitSet) word(n uint32) uint64 {
-	chunks := s.chunks.Load()
-	if chunks == nil || int(n/bitChunkBits) >= len(*chunks) {
-		return 0
-	}
-	if c := (*chunks)[n/bitChunkBits]; c != nil {
-		return c[n%bitChunkBits/64].Load()
-	}
-	return 0
-}
-
-// set adds a number. Changes are made by one at a time.
-func (s *bitSet) set(n uint32) {
-	var chunks []*bitChunk
-	if of := s.chunks.Load(); of != nil {
-		chunks = *of
-	}
-	if at := int(n / bitChunkBits); at >= len(chunks) || chunks[at] == nil {
-		next := make([]*bitChunk, max(len(chunks), at+1))
-		copy(next, chunks)
-		next[at] = new(bitChunk)
-		s.chunks.Store(&next)
-		chunks = next
-	}
-	if bit := uint64(1) << (n % 64); chunks[n/bitChunkBits][n%bitChunkBits/64].Or(bit)&bit == 0 {
-		s.ones.Add(1)
-	}
-}
-
-// clear takes a number out.
-func (s *bitSet) clear(n uint32) {
-	if s.has(n) {
-		(*s.chunks.Load())[n/bitChunkBits][n%bitChunkBits/64].And(^(uint64(1) << (n % 64)))
-		s.ones.Add(-1)
-	}
-}
-
-func (s *bitSet) list() []uint32 {
-	list := make([]uint32, 0, s.ones.Load())
-	for n, c := range s.each() {
-		for i := range c {
-			for w := c[i].Load(); w != 0; w &= w - 1 {
-				list = append(list, uint32(n*bitChunkBits+i*64+bits.TrailingZeros64(w)))
-			}
-		}
-	}
-	return list
-}
-
-// each visits the chunks that there are.
-func (s *bitSet) each() func(yield func(int, *bitChunk) bool) {
-	return func(yield func(int, *bitChunk) bool) {
-		chunks := s.chunks.Load()
-		if chunks == nil {
-			return
-		}
-		for n, c := range *chunks {
-			if c != nil && !yield(n, c) {
-				return
-			}
-		}
-	}
-}
-
-// bytes returns the memory of the set.
-func (s *bitSet) bytes() (bytes int64) {
-	for range s.each() {
-		bytes += bitChunkBits/8 + 8
-	}
-	return bytes
-}
-
 // ofLocked returns what is forgotten of a shard.
 func (f *forgets) ofLocked(shard uint16) *Forgotten {
 	of := f.shards[shard]
@@ -168,9 +74,6 @@ func (f *forgets) of(shard uint16) *Forgotten {
 
 // has reports whether an id of a shard is forgotten.
 func (f *forgets) has(shard uint16, id series.ID) bool { return f.of(shard).Has(uint32(id)) }
-
-// some reports whether any record may be hidden.
-func (f *forgets) some() bool { return f.hidden.chunks.Load() != nil }
 
 // ForgottenOf returns which ids of a shard are forgotten, for the life of the Index.
 func (x *Index) ForgottenOf(shard uint16) *Forgotten { return x.forgets.of(shard) }
@@ -375,122 +278,6 @@ func (f *forgets) explains(a, b *series.Ref) bool {
 	return twin || f.ofLocked(a.Shard).set.has(uint32(a.ID)) || f.ofLocked(b.Shard).set.has(uint32(b.ID))
 }
 
-// StageForgotten has the next Sync write that a shard has forgotten these ids and no others, for the manifest that
-// replaces the shard. ReplaceForgotten follows when that is published, else UnstageForgotten.
-func (x *Index) StageForgotten(shard uint16, ids []uint32) error {
-	f := &x.forgets
-	f.mu.Lock()
-	f.staged = &stagedForgets{shard, ids}
-	f.changed = f.changed || f.ofLocked(shard).Any() || len(ids) > 0
-	back := f.comeBackLocked(shard, ids)
-	f.mu.Unlock()
-	for _, id := range back {
-		local, ok := x.Local(shard, series.ID(id))
-		if !ok {
-			continue
-		}
-		list, err := x.recordsLike(local)
-		if err != nil {
-			return err
-		}
-		f.mu.Lock()
-		for i := range list {
-			if uint32(list[i].ID) > id {
-				f.twins[list[i].Hint] = struct{}{}
-			}
-		}
-		f.mu.Unlock()
-	}
-	return nil
-}
-
-// comeBackLocked returns which ids of a shard are forgotten, and not among those that are to be.
-func (f *forgets) comeBackLocked(shard uint16, ids []uint32) (back []uint32) {
-	for _, id := range f.ofLocked(shard).set.list() {
-		if _, stays := slices.BinarySearch(ids, id); !stays {
-			back = append(back, id)
-		}
-	}
-	return back
-}
-
-// UnstageForgotten takes StageForgotten back.
-func (x *Index) UnstageForgotten() {
-	x.forgets.mu.Lock()
-	defer x.forgets.mu.Unlock()
-	if s := x.forgets.staged; s != nil {
-		x.forgets.staged = nil
-		x.forgets.changed = x.forgets.changed || x.forgets.ofLocked(s.shard).Any() || len(s.ids) > 0
-	}
-}
-
-// ReplaceForgotten makes some ids of a shard, which grow, all that are forgotten of it. The caller holds the shard's
-// lock. It goes on after errors, which are those of Forget: what cannot be read counts as damaged.
-func (x *Index) ReplaceForgotten(shard uint16, ids []uint32) (problem error) {
-	f := &x.forgets
-	f.mu.Lock()
-	of := f.ofLocked(shard)
-	f.staged = nil
-	f.changed = f.changed || of.Any() || len(ids) > 0
-	back := f.comeBackLocked(shard, ids)
-	clear(of.recent)
-	for _, id := range back {
-		of.set.clear(id)
-	}
-	for _, id := range ids {
-		of.set.set(id)
-	}
-	f.mu.Unlock()
-	for _, list := range [][]uint32{back, ids} {
-		for _, id := range list {
-			local, ok := x.Local(shard, series.ID(id))
-			if !ok {
-				continue
-			}
-			x.forgets.mu.Lock()
-			if of.set.has(id) {
-				f.hidden.set(local)
-			} else {
-				f.hidden.clear(local)
-			}
-			some := len(f.twins) > 0
-			x.forgets.mu.Unlock()
-			err := x.ensureHashed(local)
-			if err == nil && (some || !of.set.has(id)) {
-				err = x.chooseRecord(local)
-			}
-			if err != nil && problem == nil {
-				problem = err
-			}
-		}
-	}
-	return problem
-}
-
-// ensureHashed puts a record that is not forgotten into the hash table, unless it is there.
-func (x *Index) ensureHashed(local uint32) error {
-	if x.forgets.hidden.has(local) {
-		return nil
-	}
-	key, err := x.Key(local, nil)
-	if err != nil {
-		return err
-	}
-	return vfs.Guard(func() error {
-		hash := x.table.hash(key)
-		s := x.table.stripe(hash)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		list, err := x.recordsLocked(s, hash, key)
-		if err != nil || slices.ContainsFunc(list, func(r series.Ref) bool { return r.Hint == local }) {
-			return err
-		}
-		s.makeRoomLocked()
-		s.insertLocked(hash, x.keys.offset(local))
-		return nil
-	})
-}
-
 // stats returns how many series are forgotten, and the memory of what tells that.
 func (f *forgets) stats() (count, bytes int64) {
 	const recentBytes = 16
@@ -528,8 +315,12 @@ func (x *Index) Unmarked(from, most uint32, days Days, visit func(shard uint16, 
 	return next
 }
 
-// MarkedOn reports whether a series of a shard may have samples on one of days. One that is not known may.
-func (x *Index) MarkedOn(shard uint16, id series.ID, days Days) bool {
-	local, ok := x.Local(shard, id)
-	return !ok || x.forgets.hidden.has(local) || x.activity.view(days).has(local)
+// MarkedOn returns what reports whether a series of a shard may have samples on one of days, as long as nobody marks any of
+// the shard. One that is not known may.
+func (x *Index) MarkedOn(days Days) func(shard uint16, id series.ID) bool {
+	v := x.activity.view(days)
+	return func(shard uint16, id series.ID) bool {
+		local, ok := x.Local(shard, id)
+		return !ok || x.forgets.hidden.has(local) || v.has(local)
+	}
 }

@@ -51,7 +51,9 @@ func FuzzForgotten(f *testing.F) {
 // TestForgottenIsNeeded: a table that does not know what is forgotten would give other ids, and is not opened.
 func TestForgottenIsNeeded(t *testing.T) {
 	fs := vfs.NewMemFS()
-	open := func(state State) (*Index, error) { return Open(Options{FS: fs, Dir: "index", State: state, Applied: []uint64{5}}) }
+	open := func(state State) (*Index, error) {
+		return Open(Options{FS: fs, Dir: "index", State: state, Applied: []uint64{5}})
+	}
 	x, err := open(State{})
 	if err != nil {
 		t.Fatal(err)

@@ -55,6 +55,14 @@ func (c *chunked[T]) cover(at, count int, arena *Arena) {
 	c.chunks[index] = grown
 }
 
+// drop gives a full chunk back to the arena.
+func (c *chunked[T]) drop(index int, arena *Arena) {
+	if arena != nil {
+		arena.give(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.chunks[index]))), chunkBytes))
+	}
+	c.chunks[index] = nil
+}
+
 // release gives full chunks back to the arena.
 func (c *chunked[T]) release(arena *Arena) {
 	if arena != nil {

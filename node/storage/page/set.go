@@ -3,6 +3,7 @@ package page
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
@@ -333,4 +334,19 @@ func (s *Set) Retire(id uint32) {
 		s.series--
 	}
 	*h = head{}
+}
+
+// ReleaseHeads gives the memory of heads back that know nothing, of some series and their neighbours: when Retire was
+// called for them, and nothing is going to come.
+func (s *Set) ReleaseHeads(ids []uint32) {
+	last := -1
+	for _, id := range ids {
+		index := int(id / headsPerChunk)
+		if index == last || index >= len(s.heads.chunks) || len(s.heads.chunks[index]) < headsPerChunk {
+			continue
+		}
+		if last = index; !slices.ContainsFunc(s.heads.chunks[index], func(h head) bool { return h != head{} }) {
+			s.heads.drop(index, s.arena)
+		}
+	}
 }

@@ -375,3 +375,42 @@ func TestMixedScalesShareAPage(t *testing.T) {
 		t.Errorf("%d pages for 1000 samples", len(log.pages))
 	}
 }
+
+// TestReleaseHeads: heads that know nothing give their memory back, all of a chunk together.
+func TestReleaseHeads(t *testing.T) {
+	var arena Arena
+	defer arena.Close()
+	s := NewSet(Options{Sealer: &fakeLog{}, Arena: &arena})
+	const count = 10 * headsPerChunk
+	ids := make([]uint32, count)
+	for id := range ids {
+		ids[id] = uint32(id)
+		if err := s.Append(uint32(id), 1000, 1, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.Stats().HeadBytes
+	gone := ids[headsPerChunk/2 : 5*headsPerChunk+1]
+	for _, id := range gone {
+		s.Retire(id)
+	}
+	s.ReleaseHeads(gone)
+	if after := s.Stats().HeadBytes; after != before-4*chunkBytes {
+		t.Fatalf("%d bytes of heads, %d before", after, before)
+	}
+	for _, id := range ids {
+		if _, _, known := s.Last(id); known != (id < gone[0] || id > gone[len(gone)-1]) {
+			t.Fatalf("series %d is known: %v", id, known)
+		}
+	}
+	if err := s.Append(gone[200], 2000, 3, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if at, _, known := s.Last(gone[200]); !known || at != 2000 {
+		t.Fatal(at, known)
+	}
+	if done, err := s.SealThrough(9, 1<<20); err != nil || !done {
+		t.Fatal(done, err)
+	}
+	s.Close()
+}

@@ -85,6 +85,9 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 				p.Segments = append(p.Segments, *reader.Meta())
 			}
 			p.BatchFile = batches.Name
+			if len(r.Forgotten) > 0 {
+				p.LetForget()
+			}
 		})
 	}
 	if err != nil {

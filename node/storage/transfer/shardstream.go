@@ -45,8 +45,8 @@ type ShardExport struct {
 	Series   uint32           `json:"series"` // ids that have been given
 	// Forgotten is how many of them are forgotten; the keys of these are there all the same.
 	Forgotten uint32 `json:"forgotten,omitempty"`
-	Samples  int64            `json:"samples"`
-	Bytes    int64            `json:"bytes"` // of all frames but the first
+	Samples   int64  `json:"samples"`
+	Bytes     int64  `json:"bytes"` // of all frames but the first
 }
 
 // streamHeader begins a stream.
