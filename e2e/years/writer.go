@@ -2,6 +2,7 @@ package years
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -52,10 +53,14 @@ func (b *Batch) encode(n *node.Node, id series.BatchID) {
 	}
 }
 
-// send sends the batch once.
+// send sends the batch once; and again in other words if a series was forgotten since it was resolved.
 func (b *Batch) send(n *node.Node) error {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	_, err := n.Write(ctx, &b.frame)
+	if errors.Is(err, series.ErrEra) {
+		b.encode(n, b.frame.ID)
+		_, err = n.Write(ctx, &b.frame)
+	}
 	return err
 }
