@@ -106,8 +106,8 @@ func (s *Store) client() (*clientv3.Client, error) {
 	if s.mu.client != nil {
 		return s.mu.client, nil
 	}
-	var dial []grpc.DialOption
-	if s.options.Credentials != nil { // a tls.Config would keep the authorities of the start
+	dial := []grpc.DialOption{grpc.WithNoProxy()} // what the environment names is for the internet, as between nodes
+	if s.options.Credentials != nil {             // a tls.Config would keep the authorities of the start
 		dial = append(dial, grpc.WithTransportCredentials(s.options.Credentials))
 	}
 	client, err := clientv3.New(clientv3.Config{
