@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -69,12 +70,16 @@ func newSender(o *Options) *sender {
 	for _, u := range o.Alertmanagers {
 		at := u.JoinPath(alertPath)
 		name := url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}
-		t := &target{name: name.String(), url: at.String(), client: &http.Client{Transport: o.Transport}, work: make(chan struct{}, 1)}
+		t := &target{name: name.String(), url: at.String(), client: &http.Client{Transport: o.Transport, CheckRedirect: stay}, work: make(chan struct{}, 1)}
 		t.logger = o.Logger.With("alertmanager", t.name)
 		s.targets = append(s.targets, t)
 	}
 	return s
 }
+
+// stay has redirects answered as they are, which is an error: what follows one sends a GET without alerts, whose answer
+// would look like success, or sends them to a host that nobody has named.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // notifier returns the promrules.NotifyFunc of a database.
 func (s *sender) notifier(database string) promrules.NotifyFunc {
@@ -195,7 +200,10 @@ func (t *target) send(ctx context.Context, alerts []postedAlert) error {
 	request.Header.Set("User-Agent", "tickmesh")
 	response, err := t.client.Do(request)
 	if err != nil {
-		return err // without credentials, which net/http leaves out
+		if of := (*url.Error)(nil); errors.As(err, &of) {
+			return of.Err // without the URL, whose user may be a token
+		}
+		return err
 	}
 	defer response.Body.Close()
 	_, _ = io.CopyN(io.Discard, response.Body, 64<<10) // so that the connection is used again
