@@ -43,14 +43,22 @@ type ruleSet struct {
 
 type counts struct{ groups, rules int }
 
-// reader reads the files of one database. The zero value of last makes it read anew.
+// errUnsettled reports files that may be half written: they are others than when they were read before.
+var errUnsettled = errors.New("files of rules change")
+
+// reader reads the files of one database.
 type reader struct {
 	paths  []string // files and patterns
 	parser parser.Parser
 	logger *slog.Logger
+	seen   [sha256.Size]byte // of names and texts when they were read before
+	bad    error             // what is wrong with these; nil: nothing, or they were not parsed
 }
 
-// read returns what the files say now, or last where they have not changed. Errors: ErrFiles.
+// read returns what the files say now, or last where they have not changed. A change counts when two readings in a row
+// see it: an editor or a copy that is at work leaves a file empty, cut or away for a moment, all of which make sense as
+// rules, and alerts that are gone lose since when they are active. Nil takes the files as they are. Errors: ErrFiles;
+// errUnsettled, where nothing is known yet.
 func (r *reader) read(last *ruleSet) (*ruleSet, error) {
 	files, err := r.find()
 	if err != nil {
@@ -69,11 +77,28 @@ func (r *reader) read(last *ruleSet) (*ruleSet, error) {
 	}
 	set := &ruleSet{files: files, groups: map[string]*rulefmt.RuleGroups{}}
 	sum.Sum(set.sum[:0])
-	if last != nil && last.sum == set.sum {
-		return last, nil
+	settled := r.seen == set.sum
+	if !settled {
+		r.seen, r.bad = set.sum, nil
 	}
+	switch {
+	case last != nil && last.sum == set.sum:
+		return last, nil
+	case last != nil && !settled:
+		return nil, errUnsettled
+	case r.bad == nil:
+		r.bad = r.parse(set, texts)
+	}
+	if r.bad != nil {
+		return nil, r.bad
+	}
+	return set, nil
+}
+
+// parse fills a set with what its files say. Errors: ErrFiles.
+func (r *reader) parse(set *ruleSet, texts [][]byte) error {
 	var problems []error
-	for i, file := range files {
+	for i, file := range set.files {
 		groups, errs := parseFile(file, texts[i], r.parser, r.logger)
 		if set.groups[file] = groups; len(errs) > 0 {
 			problems = append(problems, errs...)
@@ -88,9 +113,9 @@ func (r *reader) read(last *ruleSet) (*ruleSet, error) {
 		problems = append(problems, fmt.Errorf("%d groups and %d rules, of %d and %d that a database may have", set.count.groups, set.count.rules, GroupsMax, RulesMax))
 	}
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("%w: %w", ErrFiles, errors.Join(problems...))
+		return fmt.Errorf("%w: %w", ErrFiles, errors.Join(problems...))
 	}
-	return set, nil
+	return nil
 }
 
 // find returns the files that are named. A pattern may match none, but a file has to be there.

@@ -66,6 +66,9 @@ func (f *files) check() (changed []string) {
 	for _, database := range f.databases() {
 		last := f.current(database)
 		set, err := f.readers[database].read(last)
+		if errors.Is(err, errUnsettled) {
+			continue
+		}
 		if err != nil {
 			f.refuse(database, err)
 			continue

@@ -27,6 +27,8 @@ import (
 	promrules "github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/teststorage"
+
+	"github.com/tickmesh/tickmesh/api/rulefile"
 )
 
 // inbox is an Alertmanager that keeps what it is sent.
@@ -316,7 +318,7 @@ func TestAsPrometheus(t *testing.T) {
 			compare(fmt.Sprint("life ", life), s)
 			if life == 1 {
 				writeRules(t, file, changedRules)
-				time.Sleep(time.Second)
+				time.Sleep(2 * rulefile.ReadInterval) // the second time that it is seen counts
 				synctest.Wait()
 				p.load(t, file)
 				time.Sleep(14 * time.Minute)

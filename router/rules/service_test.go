@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,8 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
 	promrules "github.com/prometheus/prometheus/rules"
 
+	"github.com/tickmesh/tickmesh/api/rulefile"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
 )
@@ -113,6 +116,79 @@ func TestFollow(t *testing.T) {
 		writeRules(t, filepath.Join(dir, "b.yaml"), fmt.Sprintf(oneRule, "sum("))
 		step("another is bad", map[string]float64{"tickmesh_rule_file_good": 0}, "2")
 	})
+}
+
+// What a file says for a moment, while an editor or a copy writes it, is not taken: rules that are gone and come back
+// would have lost since when their alerts are active.
+func TestHalfWritten(t *testing.T) {
+	dir := t.TempDir()
+	text := fmt.Sprintf(oneRule, "1")
+	path := writeRules(t, filepath.Join(dir, "a.yaml"), text)
+	synctest.Test(t, func(t *testing.T) {
+		l, registry := newLab(t), prometheus.NewRegistry()
+		o := l.options(Pattern{"", filepath.Join(dir, "*.yaml")})
+		o.Registerer = registry
+		s := open(t, o)
+		defer run(t, s, l, "")()
+		step := func(what string, accepted, rules float64) {
+			t.Helper()
+			time.Sleep(rulefile.ReadInterval)
+			synctest.Wait()
+			is := gauges(t, registry)
+			if a, r := is["tickmesh_rule_file_reloads_total accepted"], is["tickmesh_rules_rules"]; a != accepted || r != rules {
+				t.Errorf("%s: %v reloads, %v rules", what, a, r)
+			}
+		}
+		writeRules(t, path, "")
+		step("cut", 0, 1)
+		writeRules(t, path, text)
+		step("whole", 0, 1)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		step("away", 0, 1)
+		writeRules(t, path, text)
+		step("back", 0, 1)
+		writeRules(t, path, "")
+		step("cut again", 0, 1)
+		step("and left so", 1, 0)
+	})
+}
+
+// A file that is wrong is parsed once, not each second.
+func TestBadIsParsedOnce(t *testing.T) {
+	path := rulesFile(t, fmt.Sprintf(oneRule, "1"))
+	parsed := 0
+	f, err := openFiles([]Pattern{{"", path}}, countingParser{parser.NewParser(parser.Options{}), &parsed}, discarded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeRules(t, path, fmt.Sprintf(oneRule, "sum("))
+	parsed = 0
+	for range 10 {
+		if f.check(); len(f.check()) > 0 {
+			t.Fatal("it is taken")
+		}
+	}
+	if parsed != 1 || f.good() || f.failures.Load() != 1 {
+		t.Errorf("parsed %d times, good is %v, %d failures", parsed, f.good(), f.failures.Load())
+	}
+	writeRules(t, path, fmt.Sprintf(oneRule, "1"))
+	if f.check(); !f.good() {
+		t.Error("not good when it is as it was")
+	}
+}
+
+// countingParser counts the expressions that it is asked for.
+type countingParser struct {
+	parser.Parser
+	n *int
+}
+
+// ParseExpr implements parser.Parser.
+func (p countingParser) ParseExpr(text string) (parser.Expr, error) {
+	*p.n++
+	return p.Parser.ParseExpr(text)
 }
 
 // What clients of the database home see is what its rules write, and no others.
