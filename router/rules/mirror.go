@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -13,13 +14,15 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	promrules "github.com/prometheus/prometheus/rules"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tickmesh/tickmesh/api/series"
 )
 
 // mirrorKept is how long what a mirror has made is answered.
 const mirrorKept = 10 * time.Second
 
-// errStarting answers before the service runs.
-var errStarting = errors.New("rules are not evaluated yet: try again")
+// errIdle answers before the service runs, and after.
+var errIdle = fmt.Errorf("%w: rules are not evaluated now: try again", series.ErrUnavailable)
 
 // mirror answers what the rules of a database are like where another process evaluates them. It evaluates alerting
 // rules when it is asked, restores their state from ALERTS_FOR_STATE as Prometheus does at a start, and writes and
@@ -31,29 +34,60 @@ type mirror struct {
 
 	mu struct {
 		sync.Mutex
-		of     *ruleSet
-		at     time.Time
-		groups []*promrules.Group
+		last    *evaluation // nil: none yet
+		running *evaluation // nil: none
 	}
 }
 
-// groups returns the groups of a set, at most mirrorKept old. Errors: the context's; those of rules are theirs.
-func (m *mirror) groups(ctx context.Context, engine Engine, set *ruleSet) ([]*promrules.Group, error) {
-	if engine == nil {
-		return nil, errStarting
+// evaluation is one of all rules of a set. Its results are there when done is closed.
+type evaluation struct {
+	of     *ruleSet
+	done   chan struct{}
+	at     time.Time // when it ended
+	groups []*promrules.Group
+	err    error
+}
+
+// groups returns the groups of a set, made at most mirrorKept ago. Those who come meanwhile get the same, and an
+// evaluation goes on when they leave: one that takes longer than anybody waits is there for who asks next. Errors: the
+// context's; errIdle; those of rules are theirs.
+func (m *mirror) groups(ctx context.Context, set *ruleSet) ([]*promrules.Group, error) {
+	m.mu.Lock()
+	if last := m.mu.last; last != nil && last.of == set && time.Since(last.at) < mirrorKept {
+		m.mu.Unlock()
+		return last.groups, nil
 	}
-	m.mu.Lock() // those who come meanwhile get the same
+	e := m.mu.running
+	if e == nil {
+		e = &evaluation{of: set, done: make(chan struct{})}
+		if !m.service.goOn(func(ctx context.Context, engine Engine) { m.run(ctx, engine, e) }) {
+			m.mu.Unlock()
+			return nil, errIdle
+		}
+		m.mu.running = e
+	}
+	m.mu.Unlock()
+	select {
+	case <-e.done:
+		return e.groups, e.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// run evaluates until ctx ends, which is the service's.
+func (m *mirror) run(ctx context.Context, engine Engine, e *evaluation) {
+	e.groups = m.evaluate(ctx, engine, e.of, time.Now())
+	e.at = time.Now()
+	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	if m.mu.of == set && now.Sub(m.mu.at) < mirrorKept {
-		return m.mu.groups, nil
+	m.mu.running = nil
+	if ctx.Err() != nil {
+		e.groups, e.err = nil, errIdle
+	} else {
+		m.mu.last = e
 	}
-	groups := m.evaluate(ctx, engine, set, now)
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	m.mu.of, m.mu.at, m.mu.groups = set, now, groups
-	return groups, nil
+	close(e.done)
 }
 
 // Bounds of the work of a mirror.

@@ -59,8 +59,9 @@ type Service struct {
 
 	mu struct {
 		sync.Mutex
-		engine Engine           // nil: not running yet
-		hosts  map[string]*host // by database; nil: another process evaluates
+		// begin runs work beside others until Run ends; nil: Run has not begun, or ends.
+		begin func(func(context.Context, Engine))
+		hosts map[string]*host // by database; nil: another process evaluates
 	}
 }
 
@@ -113,12 +114,29 @@ func (s *Service) Groups(ctx context.Context, database string) ([]*promrules.Gro
 		return nil, nil
 	}
 	s.mu.Lock()
-	engine, h := s.mu.engine, s.mu.hosts[database]
+	h := s.mu.hosts[database]
 	s.mu.Unlock()
 	if h != nil {
 		return h.manager.RuleGroups(), nil
 	}
-	return s.mirrors[database].groups(ctx, engine, set)
+	return s.mirrors[database].groups(ctx, set)
+}
+
+// goOn runs work that ends with the context that it gets, and reports whether it does: not before Run, and not after.
+func (s *Service) goOn(work func(context.Context, Engine)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.begin == nil {
+		return false
+	}
+	s.mu.begin(work)
+	return true
+}
+
+func (s *Service) setBegin(begin func(func(context.Context, Engine))) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.begin = begin
 }
 
 func (s *Service) evaluating() bool {
@@ -138,10 +156,9 @@ func (s *Service) Run(ctx context.Context, engine Engine, writer Writer) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
+	defer s.setBegin(nil)
 	defer cancel()
-	s.mu.Lock()
-	s.mu.engine = engine
-	s.mu.Unlock()
+	s.setBegin(func(work func(context.Context, Engine)) { running.Go(func() { work(ctx, engine) }) })
 	terms := make(chan *term)
 	running.Go(func() { s.sender.run(ctx) })
 	running.Go(func() { s.campaign(ctx, terms) })
