@@ -1,4 +1,4 @@
-# docker build -f bundle.Dockerfile operator
+# docker build -f operator/bundle.Dockerfile operator
 FROM scratch
 LABEL operators.operatorframework.io.bundle.channel.default.v1=alpha
 LABEL operators.operatorframework.io.bundle.channels.v1=alpha
@@ -6,8 +6,5 @@ LABEL operators.operatorframework.io.bundle.manifests.v1=manifests/
 LABEL operators.operatorframework.io.bundle.mediatype.v1=registry+v1
 LABEL operators.operatorframework.io.bundle.metadata.v1=metadata/
 LABEL operators.operatorframework.io.bundle.package.v1=tickmesh-operator
-LABEL operators.operatorframework.io.test.config.v1=tests/scorecard/
-LABEL operators.operatorframework.io.test.mediatype.v1=scorecard+v1
 COPY bundle/manifests /manifests/
 COPY bundle/metadata /metadata/
-COPY bundle/tests/scorecard /tests/scorecard/

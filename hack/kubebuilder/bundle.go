@@ -71,22 +71,21 @@ func bundleFiles(s *sources, users []file) ([]file, error) {
 }
 
 func bundleLabels() map[string]string {
-	const bundle, test = "operators.operatorframework.io.bundle.", "operators.operatorframework.io.test."
+	const bundle = "operators.operatorframework.io.bundle."
 	return map[string]string{
 		bundle + "mediatype.v1": "registry+v1", bundle + "manifests.v1": "manifests/", bundle + "metadata.v1": "metadata/",
 		bundle + "package.v1": nameOperator, bundle + "channels.v1": channel, bundle + "channel.default.v1": channel,
-		test + "mediatype.v1": "scorecard+v1", test + "config.v1": "tests/scorecard/",
 	}
 }
 
 // dockerfile makes what an image of the bundle is built by, from operator/.
 func dockerfile(labels map[string]string) file {
 	text := &strings.Builder{}
-	text.WriteString("# docker build -f bundle.Dockerfile operator\nFROM scratch\n")
+	text.WriteString("# docker build -f operator/bundle.Dockerfile operator\nFROM scratch\n")
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		fmt.Fprintf(text, "LABEL %s=%s\n", key, labels[key])
 	}
-	text.WriteString("COPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\nCOPY bundle/tests/scorecard /tests/scorecard/\n")
+	text.WriteString("COPY bundle/manifests /manifests/\nCOPY bundle/metadata /metadata/\n")
 	return file{"operator/bundle.Dockerfile", []byte(text.String())}
 }
 
