@@ -128,6 +128,27 @@ func TestRecent(t *testing.T) {
 	}
 }
 
+// Who is full looks for room once in a while, not with each sample.
+func TestRecentSweepsSeldom(t *testing.T) {
+	r := recent{max: 2}
+	const full = 10 * recentKeptMs
+	for i, c := range []struct {
+		timeMs int64
+		want   int // series that are remembered afterwards
+	}{
+		{full, 1}, {full, 2},
+		{full + recentKeptMs, 2},                     // looks for room in vain
+		{full + recentKeptMs + 1, 2},                 // there is some, but it is not looked for
+		{full + recentKeptMs - 1, 2},                 // of a group that is a little behind
+		{full + recentKeptMs + recentSweepMs, 1},     // it is
+		{full + recentKeptMs + recentSweepMs + 1, 2}, // and taken
+	} {
+		if err := r.see(labels.FromStrings("n", fmt.Sprint(i)), c.timeMs, 1); err != nil || len(r.mu.newest) != c.want {
+			t.Errorf("%d: %v, %d series", i, err, len(r.mu.newest))
+		}
+	}
+}
+
 // A file of rules is taken or refused with its name; nothing makes the parser fail.
 func FuzzParseFile(f *testing.F) {
 	for _, text := range []string{"", comparedRules, "groups: [", "groups:\n- name: g\n  rules:\n  - {record: a, expr: \"sum(\"}\n", "a: &x [1]\nb: [*x, *x]", "groups: []\n---\ngroups: []\n"} {

@@ -11,8 +11,9 @@ import (
 
 // Bounds of what is remembered of series that rules write.
 const (
-	recentMax    = 1 << 18
-	recentKeptMs = 60 * 60 * 1000 // when there is no room for more
+	recentMax     = 1 << 18
+	recentKeptMs  = 60 * 60 * 1000 // when there is no room for more
+	recentSweepMs = 60 * 1000      // between two searches for those, which look at all
 )
 
 // recent knows the newest sample of each series that the rules of a database have written. Where several rules write
@@ -23,7 +24,8 @@ type recent struct {
 	max int // series; 0: recentMax
 	mu  struct {
 		sync.Mutex
-		newest map[uint64]sampleBits // by the hash of labels
+		newest  map[uint64]sampleBits // by the hash of labels
+		sweptMs int64                 // time of the last search for room
 	}
 }
 
@@ -54,8 +56,13 @@ func (r *recent) see(l labels.Labels, timeMs int64, v float64) error {
 
 func (r *recent) room() int { return cmp.Or(r.max, recentMax) }
 
-// makeRoomLocked forgets series that nothing was written to for long, and reports whether there were some.
+// makeRoomLocked forgets series that nothing was written to for long, and reports whether there were some. It does not
+// look for them again and again: rules with more series than there is room for ask with each sample.
 func (r *recent) makeRoomLocked(nowMs int64) bool {
+	if since := nowMs - r.mu.sweptMs; -recentSweepMs < since && since < recentSweepMs {
+		return false
+	}
+	r.mu.sweptMs = nowMs
 	for hash, s := range r.mu.newest {
 		if s.timeMs < nowMs-recentKeptMs {
 			delete(r.mu.newest, hash)
