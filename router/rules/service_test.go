@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,16 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	prom "github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	promrules "github.com/prometheus/prometheus/rules"
-	"github.com/prometheus/prometheus/storage"
 
 	"github.com/tickmesh/tickmesh/api/rulefile"
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
-	"github.com/tickmesh/tickmesh/router/query/promql"
 )
 
 // run runs a service in a bubble until the function that it returns is called.
@@ -245,132 +240,6 @@ func TestWriteAgain(t *testing.T) {
 			t.Error("after one that does not:", h, err)
 		}
 	})
-}
-
-// blocked is an Engine whose evaluations wait.
-type blocked struct {
-	*promql.API
-	begun   atomic.Int64
-	release chan struct{}
-}
-
-func (b *blocked) Evaluate(ctx context.Context, database, expr string, at time.Time) (prom.Vector, error) {
-	b.begun.Add(1)
-	select {
-	case <-b.release:
-		return b.API.Evaluate(ctx, database, expr, at)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Where another process evaluates, who asks for rules waits no longer than they want to, and an evaluation that takes
-// longer than each of them waits is answered to the next; when the service ends it does, too.
-func TestMirrorTakesLong(t *testing.T) {
-	path := rulesFile(t, "groups:\n- {name: g, rules: [{alert: A, expr: vector(1)}]}\n")
-	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
-		o := l.options(Pattern{"", path})
-		o.Campaign = func(ctx context.Context) (shardmap.Leadership, error) {
-			<-ctx.Done() // another is elected
-			return nil, ctx.Err()
-		}
-		s, engine := open(t, o), &blocked{API: l.api, release: make(chan struct{})}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { s.Run(ctx, engine, labWriter{l, ""}) })
-		synctest.Wait()
-		for range 3 {
-			short, end := context.WithTimeout(t.Context(), 2*time.Second)
-			if _, err := s.Groups(short, ""); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error("while it is evaluated:", err)
-			}
-			end()
-		}
-		if n := engine.begun.Load(); n != 1 {
-			t.Errorf("%d evaluations are begun", n)
-		}
-		close(engine.release)
-		synctest.Wait()
-		groups, err := s.Groups(t.Context(), "")
-		if err != nil || len(groups) != 1 || groups[0].Rules()[0].Health() != promrules.HealthGood || len(groups[0].AlertingRules()[0].ActiveAlerts()) != 1 {
-			t.Error(groups, err)
-		}
-		engine.release = make(chan struct{})
-		time.Sleep(mirrorKept)
-		var asking sync.WaitGroup
-		asking.Go(func() {
-			if _, err := s.Groups(t.Context(), ""); !errors.Is(err, errIdle) {
-				t.Error("while the service ends:", err)
-			}
-		})
-		synctest.Wait()
-		cancel()
-		running.Wait()
-		asking.Wait()
-		if _, err := s.Groups(t.Context(), ""); !errors.Is(err, errIdle) {
-			t.Error("after its end:", err)
-		}
-	})
-}
-
-// busy is an Engine that answers selections only after some.
-type busy struct {
-	*promql.API
-	refusals *atomic.Int64 // that are left
-}
-
-// Queryable implements Engine.
-func (b busy) Queryable(database string) storage.Queryable {
-	return storage.QueryableFunc(func(fromMs, toMs int64) (storage.Querier, error) {
-		q, err := b.API.Queryable(database).Querier(fromMs, toMs)
-		return busyQuerier{q, b.refusals}, err
-	})
-}
-
-type busyQuerier struct {
-	storage.Querier
-	refusals *atomic.Int64
-}
-
-// Select implements storage.Querier.
-func (q busyQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	if q.refusals.Add(-1) >= 0 {
-		return storage.ErrSeriesSet(series.ErrOverloaded)
-	}
-	return q.Querier.Select(ctx, sorted, hints, matchers...)
-}
-
-// Since when alerts are active is asked for again where it is not answered, for a while, and then rules are evaluated
-// without.
-func TestRestoreAgain(t *testing.T) {
-	path := rulesFile(t, "groups:\n- {name: g, interval: 30s, rules: [{alert: A, expr: vector(1), for: 1h}]}\n")
-	for refusals, restored := range map[int64]bool{0: true, 5: true, 1 << 40: false} {
-		synctest.Test(t, func(t *testing.T) {
-			l := newLab(t)
-			begun := time.Now()
-			stop := run(t, open(t, l.options(Pattern{"", path})), l, "")
-			time.Sleep(15 * time.Minute)
-			stop()
-			engine := busy{l.api, new(atomic.Int64)}
-			engine.refusals.Store(refusals)
-			s := open(t, l.options(Pattern{"", path}))
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { s.Run(ctx, engine, labWriter{l, ""}) })
-			time.Sleep(3 * time.Minute)
-			groups, err := s.Groups(t.Context(), "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			alerts := groups[0].AlertingRules()[0].ActiveAlerts()
-			if len(alerts) != 1 || (alerts[0].ActiveAt.Sub(begun) < 5*time.Minute) != restored {
-				t.Errorf("after %d refusals: %+v", refusals, alerts)
-			}
-			cancel()
-			running.Wait()
-		})
-	}
 }
 
 const takenOver = `
