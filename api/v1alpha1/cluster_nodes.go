@@ -7,7 +7,7 @@ import (
 
 // NodesSpec describes the storage nodes.
 //
-// +kubebuilder:validation:XValidation:rule="!self.zones.required || !has(self.podTemplate) || !has(self.podTemplate.topologySpreadConstraints) || self.podTemplate.topologySpreadConstraints.all(t, t.topologyKey != self.zones.topologyKey || t.whenUnsatisfiable == 'DoNotSchedule')",message="nodes.zones.required keeps nodes spread evenly over zones, and nodes.podTemplate.topologySpreadConstraints of the same label would not: set its whenUnsatisfiable to DoNotSchedule, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.zones.required) || !self.zones.required || !has(self.podTemplate) || !has(self.podTemplate.topologySpreadConstraints) || self.podTemplate.topologySpreadConstraints.all(t, t.topologyKey != self.zones.topologyKey || t.whenUnsatisfiable == 'DoNotSchedule' && t.maxSkew == 1)",message="nodes.zones.required keeps nodes spread evenly over zones, and nodes.podTemplate.topologySpreadConstraints of the same label would not: set its whenUnsatisfiable to DoNotSchedule and its maxSkew to 1, or leave it out"
 type NodesSpec struct {
 	// How many. Nodes that are more join and the cluster rebalances; nodes that are less are
 	// emptied first, the highest number first. Default: 3.

@@ -89,6 +89,7 @@ type KeyReference struct {
 	// Name of the object.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 	// The key.
 	// +kubebuilder:validation:MinLength=1
@@ -131,6 +132,7 @@ type PodVolumeSecret struct {
 	// Name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SecretName string `json:"secretName"`
 	// Start without the Secret. Default: false, pods wait for it.
 	// +optional
@@ -142,6 +144,7 @@ type PodVolumeConfigMap struct {
 	// Name of the ConfigMap.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 	// Start without the ConfigMap. Default: false, pods wait for it.
 	// +optional
@@ -165,6 +168,7 @@ type PodVolumeClaim struct {
 	// Name of the claim.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ClaimName string `json:"claimName"`
 	// Take no writes, of any pod. Default: false.
 	// +optional
@@ -176,6 +180,7 @@ type PodVolumeCSI struct {
 	// Name of the driver.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Driver string `json:"driver"`
 	// Take no writes. Default: false.
 	// +optional
@@ -212,6 +217,7 @@ type PodSpread struct {
 	// Label of machines that names the place.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	TopologyKey string `json:"topologyKey"`
 	// By how many pods two places may differ. Default: 1.
 	// +kubebuilder:default=1

@@ -183,6 +183,17 @@ func TestClusterIsChecked(t *testing.T) {
 		{"demo", template("topologySpreadConstraints: [{topologyKey: rack, maxSkew: 0}]"), "maxSkew"},
 		{"demo", "nodes: {zones: {required: true, topologyKey: rack}, podTemplate: {topologySpreadConstraints: [{topologyKey: rack}]}}", "whenUnsatisfiable to DoNotSchedule"},
 		{"demo", "nodes: {zones: {required: true, topologyKey: rack}, podTemplate: {topologySpreadConstraints: [{topologyKey: rack, whenUnsatisfiable: DoNotSchedule}]}}", ""},
+		{"demo", "nodes: {zones: {required: true, topologyKey: rack}, podTemplate: {topologySpreadConstraints: [{topologyKey: rack, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}]}}", "maxSkew to 1"},
+		{"demo", template("topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, maxSkew: 2}]"), ""},
+		{"demo", "nodes: {zones: {topologyKey: rack}, podTemplate: {topologySpreadConstraints: [{topologyKey: rack}]}}", ""},
+		{"demo", template("topologySpreadConstraints: [{topologyKey: a rack}]"), "topologyKey"},
+		{"demo", template("volumes: [{name: a, secret: {secretName: A b}}]"), "secretName"},
+		{"demo", template("volumes: [{name: a, configMap: {name: -a}}]"), "configMap.name"},
+		{"demo", template("volumes: [{name: a, persistentVolumeClaim: {claimName: a_b}}]"), "claimName"},
+		{"demo", template("volumes: [{name: a, csi: {driver: a/b}}]"), "driver"},
+		{"demo", template("env: [{name: A, secretKeyRef: {name: A, key: k}}]"), "secretKeyRef.name"},
+		{"demo", template("volumes: [{name: a, secret: {secretName: a.b-c}}, {name: b, csi: {driver: secrets-store.csi.k8s.io}}]"), ""},
+		{"demo", template("topologySpreadConstraints: [{topologyKey: example.com/Rack_1, maxSkew: 2}]"), ""},
 	} {
 		object, err := d.Read(document(v1alpha1.KindCluster, test.name, test.spec))
 		if err == nil {
