@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
@@ -72,7 +73,7 @@ func SetStepChunk(c *scan.Chunk, m *tickmeshv1.Columns, s *scan.Steps, folded ui
 	values, counts := len(times), 0
 	switch {
 	case folded == 0:
-	case s.Fold == nil || folded > 1<<62:
+	case s.Fold == nil || folded > uint64(series.IDMax): // of one shard; sums of all shards are far from 64 bits
 		return fmt.Errorf("%w: a row of %d series that was not asked for", ErrInvalid, folded)
 	case s.Fold.Kind == scan.FoldCount:
 		values, counts = 0, len(times)

@@ -91,6 +91,7 @@ func TestStepColumns(t *testing.T) {
 		"none":                     {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{0}}, 2},
 		"values of groups":         {group, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2},
 		"too many series":          {group, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}}, 1 << 63},
+		"more than a shard has":    {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{1 << 62}}, 1 << 62},
 	} {
 		if err := SetStepChunk(new(scan.Chunk), c.m, c.steps, c.series); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
