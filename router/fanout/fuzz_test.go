@@ -23,7 +23,7 @@ type answerSource struct {
 
 func (s *answerSource) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
 	if request.Steps != nil && request.Steps.Fold != nil {
-		return s.fold(request, visit)
+		return s.fold(ctx, request, visit)
 	}
 	run := &scanRun{request: request, visit: visit, workers: make(chan int, 4), heldMax: 100}
 	for worker := range cap(run.workers) { // each shard may keep one
@@ -57,7 +57,7 @@ func (s *answerSource) Scan(ctx context.Context, request *scan.Request, visit sc
 }
 
 // fold is what a fold takes of the messages.
-func (s *answerSource) fold(request *scan.Request, visit scan.Visitor) error {
+func (s *answerSource) fold(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
 	l := newShardList(s.cluster.Source(scan.Consistency{}), func(rows []*scan.Chunk) error {
 		for _, row := range rows {
 			if err := visit(0, row); err != nil {
@@ -74,7 +74,7 @@ func (s *answerSource) fold(request *scan.Request, visit scan.Visitor) error {
 		reads = append(reads, &shardRead{shard: shard, node: n})
 	}
 	l.mu.left = len(reads)
-	c := newFoldCall(l, newGroup(n, reads...), request)
+	c := newFoldCall(ctx, l, newGroup(n, reads...), request)
 	for rest := s.answer; len(rest) > 0; {
 		size := min(int(rest[0]), len(rest)-1)
 		var m nodev1.ScanResponse

@@ -180,7 +180,7 @@ func (c *scanCall) add(ctx context.Context, m *nodev1.Chunk) error {
 	} else if m.GetShard() != uint32(c.read.shard) || m.GetId() != c.id {
 		return fmt.Errorf("%w: series %d of shard %d within series %d of shard %d", wire.ErrInternal, m.GetId(), m.GetShard(), c.id, c.read.shard)
 	}
-	if err := c.hold(m); err != nil {
+	if err := c.hold(ctx, m); err != nil {
 		return err
 	}
 	if m.GetSeriesEnd() {
@@ -199,14 +199,14 @@ func (c *scanCall) add(ctx context.Context, m *nodev1.Chunk) error {
 }
 
 // hold keeps what a chunk has until it is given.
-func (c *scanCall) hold(m *nodev1.Chunk) error {
+func (c *scanCall) hold(ctx context.Context, m *nodev1.Chunk) error {
 	n := len(m.GetColumns().GetTimeDeltasMs())
 	if n == 0 {
 		return nil
 	}
 	if c.run.request.Steps != nil {
 		if !m.GetSteps() {
-			return c.evaluate(m)
+			return c.evaluate(ctx, m)
 		}
 		if len(c.held) > 0 || m.GetSeries() > 0 {
 			return fmt.Errorf("%w: series %d of shard %d has more than one row", wire.ErrInternal, c.id, c.read.shard)
@@ -220,9 +220,9 @@ func (c *scanCall) hold(m *nodev1.Chunk) error {
 }
 
 // evaluate takes samples of a series whose values at steps are wanted.
-func (c *scanCall) evaluate(m *nodev1.Chunk) error {
+func (c *scanCall) evaluate(ctx context.Context, m *nodev1.Chunk) error {
 	if c.evaluator == nil {
-		c.evaluator = newStepEvaluator(c.run.request)
+		c.evaluator = newStepEvaluator(ctx, c.run.request)
 	}
 	if !c.evaluator.open {
 		c.evaluator.begin()
@@ -293,7 +293,10 @@ func (c *scanCall) give(ctx context.Context) error {
 		if len(c.held) > 0 {
 			return fmt.Errorf("%w: series %d of shard %d has both samples and values at steps", wire.ErrInternal, c.id, c.read.shard)
 		}
-		c.chunk.Times, c.chunk.Values = c.evaluator.end(c.chunk.Times)
+		var err error
+		if c.chunk.Times, c.chunk.Values, err = c.evaluator.end(c.chunk.Times); err != nil {
+			return err
+		}
 		return c.giveChunk(ctx)
 	}
 	for _, m := range c.held {

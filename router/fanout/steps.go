@@ -23,8 +23,8 @@ type stepEvaluator struct {
 	chunk    scan.Chunk
 }
 
-func newStepEvaluator(request *scan.Request) *stepEvaluator {
-	return &stepEvaluator{Evaluator: steps.NewEvaluator(request.Steps), bytesMax: request.Limits.BytesMax}
+func newStepEvaluator(ctx context.Context, request *scan.Request) *stepEvaluator {
+	return &stepEvaluator{Evaluator: steps.NewEvaluator(ctx, request.Steps), bytesMax: request.Limits.BytesMax}
 }
 
 func (e *stepEvaluator) begin() {
@@ -48,7 +48,9 @@ func (e *stepEvaluator) add(m *tickmeshv1.Columns) error {
 		return fmt.Errorf("%w: samples of a series out of order", wire.ErrInternal)
 	}
 	e.lastMs = e.chunk.Times[n-1]
-	e.Add(e.chunk.Times, e.chunk.Values)
+	if err := e.Add(e.chunk.Times, e.chunk.Values); err != nil {
+		return err
+	}
 	if limited(int64(e.Bytes()), e.bytesMax) {
 		return &scan.LimitError{What: "bytes", Limit: e.bytesMax}
 	}
@@ -56,10 +58,10 @@ func (e *stepEvaluator) add(m *tickmeshv1.Columns) error {
 }
 
 // end returns a copy of the steps, in memory that is given, and their values, which are used again.
-func (e *stepEvaluator) end(times []int64) ([]int64, []float64) {
+func (e *stepEvaluator) end(times []int64) ([]int64, []float64, error) {
 	e.open = false
-	at, values := e.End()
-	return append(times[:0], at...), values
+	at, values, err := e.End()
+	return append(times[:0], at...), values, err
 }
 
 // fold is Scan for rows of groups. What came of a shard is held until it has ended, as the
@@ -94,7 +96,7 @@ func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Vis
 		if err != nil {
 			return err
 		}
-		c := newFoldCall(l, o, request)
+		c := newFoldCall(ctx, l, o, request)
 		return receive(c.listCall, stream.Recv, c.take)
 	}
 	return unlessStopped(l.run(ctx, request.Shards))
@@ -109,11 +111,12 @@ type foldCall struct {
 	evaluator *stepEvaluator
 	shard, id uint32 // of the open series; id 0: none is open
 	key       series.Key
-	folders   map[uint32]*steps.Folder // by shard
+	folder    *steps.Folder
+	folded    uint32 // the shard whose groups the folder has
 }
 
-func newFoldCall(l *shardList[*scan.Chunk], o *group, request *scan.Request) *foldCall {
-	return &foldCall{listCall: l.newCall(o), request: request, evaluator: newStepEvaluator(request), folders: map[uint32]*steps.Folder{}}
+func newFoldCall(ctx context.Context, l *shardList[*scan.Chunk], o *group, request *scan.Request) *foldCall {
+	return &foldCall{listCall: l.newCall(o), request: request, evaluator: newStepEvaluator(ctx, request), folder: steps.NewFolder(request.Steps)}
 }
 
 // take takes a message. Its errors end the scan.
@@ -189,38 +192,35 @@ func (c *foldCall) addSamples(m *nodev1.Chunk) error {
 		return err
 	}
 	c.id = 0
-	times, values := c.evaluator.end(nil)
-	if len(times) == 0 {
-		return nil
+	times, values, err := c.evaluator.end(nil)
+	if err != nil || len(times) == 0 {
+		return err
 	}
-	f := c.folders[c.shard]
-	if f == nil {
-		f = steps.NewFolder(c.request.Steps)
-		c.folders[c.shard] = f
+	if c.folded != c.shard {
+		if err := c.flush(); err != nil {
+			return err
+		}
+		c.folded = c.shard
 	}
-	if ok, err := f.Add(c.key, times, values); err != nil {
+	if ok, err := c.folder.Add(c.key, times, values); err != nil {
 		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
 	} else if !ok {
 		return c.addRow(c.shard, c.key, &scan.Chunk{Times: times, Values: slices.Clone(values)})
 	}
-	if f.Bytes() < foldedBytesMax {
+	if c.folder.Bytes() < foldedBytesMax {
 		return nil
 	}
-	return c.flush(c.shard)
+	return c.flush()
 }
 
 // foldedBytesMax is how much the groups of one shard take until their rows are held instead, which
 // are counted.
 const foldedBytesMax = 256 << 10
 
-// flush holds the rows of what was folded here of a shard.
-func (c *foldCall) flush(shard uint32) error {
-	f := c.folders[shard]
-	if f == nil {
-		return nil
-	}
-	return f.Visit(series.Ref{}, func(row *scan.Chunk) error {
-		return c.addRow(shard, slices.Clone(row.Key), &scan.Chunk{
+// flush holds the rows of what was folded here.
+func (c *foldCall) flush() error {
+	return c.folder.Visit(series.Ref{}, func(row *scan.Chunk) error {
+		return c.addRow(c.folded, slices.Clone(row.Key), &scan.Chunk{
 			Times: slices.Clone(row.Times), Values: slices.Clone(row.Values), Count: slices.Clone(row.Count), Series: row.Series,
 		})
 	})
@@ -228,16 +228,19 @@ func (c *foldCall) flush(shard uint32) error {
 
 // endShard emits what is held of a shard, if it is complete.
 func (c *foldCall) endShard(e *nodev1.ShardEnd) error {
-	if e.GetError() == nil {
-		if c.id != 0 && c.shard == e.GetShard() {
+	shard, whole := e.GetShard(), e.GetError() == nil
+	if c.id != 0 && c.shard == shard {
+		if whole {
 			return fmt.Errorf("%w: shard %d has ended within a series", wire.ErrInternal, c.shard)
 		}
-		if err := c.flush(e.GetShard()); err != nil {
-			return err
-		}
-	} else if c.shard == e.GetShard() {
 		c.id = 0
 	}
-	delete(c.folders, e.GetShard())
+	if c.folded == shard {
+		if !whole {
+			c.folder.Forget()
+		} else if err := c.flush(); err != nil {
+			return err
+		}
+	}
 	return c.end([]*nodev1.ShardEnd{e})
 }

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"math"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -9,6 +10,7 @@ import (
 // Evaluator makes, for one series after the other, values at steps of the samples. It holds the
 // samples that the next step can see, and few others.
 type Evaluator struct {
+	ctx      context.Context
 	request  *scan.Steps
 	function function // nil: scan.StepNewest
 	window   window
@@ -23,11 +25,18 @@ type Evaluator struct {
 	at        int64 // the next step
 	outTimes  []int64
 	outValues []float64
+
+	work int   // samples that functions went through since the last look at the context
+	err  error // of the context: nothing is evaluated any more
 }
 
-// NewEvaluator returns an evaluator of a request that has passed its Check.
-func NewEvaluator(request *scan.Steps) *Evaluator {
-	e := &Evaluator{request: request, function: functionOf(request.Function), window: windowOf(request)}
+// workMax is how many samples functions go through until somebody looks at the context: some milliseconds.
+// One series can have work for minutes, as its samples are in the ranges of many steps.
+const workMax = 1 << 20
+
+// NewEvaluator returns an evaluator of a request that has passed its Check. It ends with the context.
+func NewEvaluator(ctx context.Context, request *scan.Steps) *Evaluator {
+	e := &Evaluator{ctx: ctx, request: request, function: functionOf(request.Function), window: windowOf(request)}
 	e.Begin()
 	return e
 }
@@ -47,14 +56,18 @@ func (e *Evaluator) Bytes() int {
 // from the range, and not from how the samples come.
 const pieceSamplesMax = 1024
 
-// Add takes the next samples of the series, in order of time.
-func (e *Evaluator) Add(times []int64, values []float64) {
+// Add takes the next samples of the series, in order of time. Errors: that of the context.
+func (e *Evaluator) Add(times []int64, values []float64) error {
 	values = values[:len(times)]
 	if e.function == nil {
 		e.addNewest(times, values)
-		return
+		return nil
 	}
 	for len(times) > 0 && e.at <= e.request.LastMs {
+		unseen := indexAfter(times, 0, e.at-e.request.RangeMs, 0) // by any step, where these are far apart
+		if times, values = times[unseen:], values[unseen:]; len(times) == 0 {
+			break
+		}
 		n := min(len(times), pieceSamplesMax)
 		if staleAt(values[:n]) == n {
 			e.see(times[:n], values[:n])
@@ -64,6 +77,7 @@ func (e *Evaluator) Add(times []int64, values []float64) {
 		}
 		times, values = times[n:], values[n:]
 	}
+	return e.err
 }
 
 // addNewest keeps samples that are the newest at a step.
@@ -196,6 +210,13 @@ func (e *Evaluator) drop() {
 
 // step evaluates the next step, which sees the samples from e.from to e.to.
 func (e *Evaluator) step() {
+	if e.work += e.to - e.from; e.work > workMax {
+		e.work = 0
+		if e.err = e.ctx.Err(); e.err != nil {
+			e.at = e.request.LastMs + 1
+			return
+		}
+	}
 	result, ok := e.evaluate()
 	switch {
 	case ok:
@@ -208,10 +229,10 @@ func (e *Evaluator) step() {
 }
 
 // End returns the values of the series at the steps, or its newest samples. The slices are used
-// again.
-func (e *Evaluator) End() ([]int64, []float64) {
+// again. Errors: that of the context.
+func (e *Evaluator) End() ([]int64, []float64, error) {
 	if e.function == nil {
-		return e.outTimes, e.outValues
+		return e.outTimes, e.outValues, nil
 	}
 	e.to = len(e.times)
 	for e.at <= e.request.LastMs {
@@ -220,7 +241,7 @@ func (e *Evaluator) End() ([]int64, []float64) {
 		}
 		e.step()
 	}
-	return e.outTimes, e.outValues
+	return e.outTimes, e.outValues, e.err
 }
 
 // evaluate returns the value of the function at the next step.

@@ -53,7 +53,7 @@ func ScanShort(ctx context.Context, reader Reader, request *scan.Request, visit,
 	plain.Steps = nil
 	err := reader.Scan(ctx, &plain, func(n int, chunk *scan.Chunk) error {
 		if workers[n] == nil {
-			workers[n] = newWorker(run, n)
+			workers[n] = newWorker(ctx, run, n)
 		}
 		return run.note(workers[n].take(chunk))
 	})
@@ -115,8 +115,8 @@ type worker struct {
 	chunk scan.Chunk // for visits
 }
 
-func newWorker(run *scanRun, number int) *worker {
-	w := &worker{run: run, number: number, evaluator: NewEvaluator(run.request.Steps)}
+func newWorker(ctx context.Context, run *scanRun, number int) *worker {
+	w := &worker{run: run, number: number, evaluator: NewEvaluator(ctx, run.request.Steps)}
 	if run.request.Steps.Fold != nil {
 		w.folder = NewFolder(run.request.Steps)
 	}
@@ -138,7 +138,9 @@ func (w *worker) take(chunk *scan.Chunk) error {
 		w.evaluator.Begin()
 		w.times, w.values, w.tooMany = w.times[:0], w.values[:0], false
 	}
-	w.evaluator.Add(chunk.Times, chunk.Values)
+	if err := w.evaluator.Add(chunk.Times, chunk.Values); err != nil {
+		return err
+	}
 	w.hold(chunk)
 	return w.charge()
 }
@@ -179,9 +181,9 @@ func (w *worker) finish() error {
 		return nil
 	}
 	w.open = false
-	times, values := w.evaluator.End()
-	if len(times) == 0 {
-		return nil
+	times, values, err := w.evaluator.End()
+	if err != nil || len(times) == 0 {
+		return err
 	}
 	if w.folder != nil {
 		if ok, err := w.folder.Add(w.key, times, values); ok || err != nil {

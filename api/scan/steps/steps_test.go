@@ -1,9 +1,11 @@
 package steps_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -115,6 +117,61 @@ func TestFoldLast(t *testing.T) {
 	}
 }
 
+// oneSeries is a reader that looks at no context and hands out one series in chunks: a sample a
+// second, but for a staleness marker.
+type oneSeries struct {
+	*scantest.Memory
+	samples, inChunk int
+	begin            func()
+	taken            error // by the visitor
+}
+
+func (r *oneSeries) Scan(_ context.Context, _ *scan.Request, visit scan.Visitor) error {
+	times, values := make([]int64, r.samples), make([]float64, r.samples)
+	for i := range times {
+		times[i], values[i] = int64(i)*1000, float64(i)
+	}
+	values[500] = math.Float64frombits(scan.StaleBits)
+	key := scantest.Key("", "m")
+	r.begin()
+	for from := 0; from < len(times) && r.taken == nil; from += r.inChunk {
+		to := min(from+r.inChunk, len(times))
+		r.taken = visit(0, &scan.Chunk{Key: key, Times: times[from:to], Values: values[from:to]})
+	}
+	return r.taken
+}
+
+// TestCanceledWithinSeries: whoever asked may be gone while one series is evaluated, as functions go
+// through the samples of all ranges.
+func TestCanceledWithinSeries(t *testing.T) {
+	r := request(scan.StepSum, nil)
+	r.Steps.FirstMs, r.Steps.LastMs, r.Steps.StepMs, r.Steps.RangeMs = 4_000_000, 8_000_000, 2000, 4_000_000
+	ctx, cancel := context.WithCancel(t.Context())
+	reader := &oneSeries{Memory: scantest.NewMemory(), samples: 10_000, inChunk: 10_000, begin: cancel}
+	err := steps.Scan(ctx, reader, r, func(int, *scan.Chunk) error { return nil })
+	if !errors.Is(err, context.Canceled) || !errors.Is(reader.taken, context.Canceled) {
+		t.Errorf("%v, and %v while the series was taken", err, reader.taken)
+	}
+}
+
+// TestUnseenSamples: samples between the ranges of steps that are far apart are not held, however they come.
+func TestUnseenSamples(t *testing.T) {
+	r := request(scan.StepCount, nil)
+	r.Steps.LastMs, r.Steps.StepMs, r.Steps.RangeMs = 200_000_000, 100_000_000, 60_000
+	r.Limits.BytesMax = 64 << 10
+	for _, inChunk := range []int{1, 500, 200_001} {
+		reader := &oneSeries{Memory: scantest.NewMemory(), samples: 200_001, inChunk: inChunk, begin: func() {}}
+		var got []float64
+		err := steps.Scan(t.Context(), reader, r, func(_ int, c *scan.Chunk) error {
+			got = append(got, c.Values...)
+			return nil
+		})
+		if err != nil || !slices.Equal(got, []float64{1, 60, 60}) {
+			t.Errorf("chunks of %d: %v, %v", inChunk, got, err)
+		}
+	}
+}
+
 func BenchmarkEvaluator(b *testing.B) {
 	const samples = 390
 	times, values := make([]int64, samples), make([]float64, samples)
@@ -123,11 +180,15 @@ func BenchmarkEvaluator(b *testing.B) {
 	}
 	for name, function := range map[string]scan.StepFunction{"rate": scan.StepRate, "avg": scan.StepAvg, "newest": scan.StepNewest} {
 		b.Run(name, func(b *testing.B) {
-			e := steps.NewEvaluator(&scan.Steps{FirstMs: 300_000, LastMs: 3900_000, StepMs: 60_000, RangeMs: 300_000, Function: function})
+			e := steps.NewEvaluator(b.Context(), &scan.Steps{FirstMs: 300_000, LastMs: 3900_000, StepMs: 60_000, RangeMs: 300_000, Function: function})
 			for b.Loop() {
 				e.Begin()
-				e.Add(times, values)
-				e.End()
+				if err := e.Add(times, values); err != nil {
+					b.Fatal(err)
+				}
+				if _, _, err := e.End(); err != nil {
+					b.Fatal(err)
+				}
 			}
 			b.ReportMetric(float64(b.N)*samples/b.Elapsed().Seconds(), "samples/s")
 		})

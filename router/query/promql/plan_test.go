@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -61,12 +62,14 @@ func TestThin(t *testing.T) {
 		if !ok {
 			t.Fatalf("%+v has no steps", g)
 		}
-		newest := steps.NewEvaluator(request)
+		newest := steps.NewEvaluator(context.Background(), request)
 		for from := 0; from < len(times); {
 			to := from + rapid.IntRange(1, len(times)-from).Draw(t, "stretch")
 			if g.lastOnly {
-				newest.Add(times[from:to], values[from:to])
-				gotTimes, gotValues = newest.End()
+				err := newest.Add(times[from:to], values[from:to])
+				if gotTimes, gotValues, _ = newest.End(); err != nil {
+					t.Fatal(err)
+				}
 			} else {
 				gotTimes, gotValues = g.thin(gotTimes, gotValues, &next, times[from:to], values[from:to])
 			}

@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -113,7 +114,7 @@ func TestEvaluator(t *testing.T) {
 		if !ok {
 			t.Fatal("no steps")
 		}
-		e := steps.NewEvaluator(request)
+		e := steps.NewEvaluator(context.Background(), request)
 		for range 3 { // it is used for one series after the other
 			checkEvaluator(t, c, e)
 			e.Begin()
@@ -129,10 +130,15 @@ func checkEvaluator(t *rapid.T, c *rangedCall, e *steps.Evaluator) {
 	values := rapid.SliceOfN(someValue(), len(times), len(times)).Draw(t, "values")
 	for from := 0; from < len(times); {
 		to := from + rapid.IntRange(1, len(times)-from).Draw(t, "piece")
-		e.Add(times[from:to], values[from:to])
+		if err := e.Add(times[from:to], values[from:to]); err != nil {
+			t.Fatal(err)
+		}
 		from = to
 	}
-	gotTimes, gotValues := e.End()
+	gotTimes, gotValues, err := e.End()
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := map[int64]float64{}
 	for i, at := range gotTimes {
 		if i > 0 && at <= gotTimes[i-1] {
