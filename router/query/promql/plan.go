@@ -20,7 +20,8 @@ type plan struct {
 }
 
 // planOf reads an expression. Subqueries have steps of their own, smoothed and anchored
-// ranges look beyond the usual ones, and info selects by itself: their grid is not known.
+// ranges look beyond the usual ones, info selects by itself, and timestamp looks at a selector
+// with @ as if it had no offset, which its hints have: their grid is not known.
 func planOf(expr parser.Expr, lookback time.Duration) plan {
 	p := plan{lookbackMs: lookback.Milliseconds(), gridKnown: true}
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
@@ -37,6 +38,9 @@ func planOf(expr parser.Expr, lookback time.Duration) plan {
 			switch n.Func.Name {
 			case "info":
 				p.gridKnown = false
+			case "timestamp", "start_timestamp":
+				v, ok := withoutParens(n.Args[0]).(*parser.VectorSelector)
+				p.gridKnown = p.gridKnown && !(ok && (v.Timestamp != nil || v.StartOrEnd != 0))
 			case "sort", "sort_desc", "sort_by_label", "sort_by_label_desc", "scalar", "absent", "absent_over_time":
 				p.order = orderFixed
 			}

@@ -97,6 +97,7 @@ func TestPlan(t *testing.T) {
 		{"up", true, orderNone}, {"rate(up[5m] offset 1m)", true, orderNone}, {"up @ 100", true, orderNone},
 		{"sum(up)", true, orderFixed}, {"sort(up)", true, orderFixed}, {"up + on(a) group_left topk(1, up)", true, orderFixed},
 		{"rate(up[5m:1m])", false, orderNone}, {"info(up)", false, orderNone}, {"rate(up[5m] smoothed)", false, orderNone}, {"up anchored", false, orderNone},
+		{"timestamp((up @ 100 offset 5s))", false, orderNone}, {"timestamp(up @ end())", false, orderNone}, {"timestamp(up offset 5s)", true, orderNone},
 	} {
 		expr, err := p.ParseExpr(c.text)
 		if c.text == "up anchored" && err != nil {
