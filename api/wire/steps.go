@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -62,7 +63,8 @@ func SetStepColumns(m *tickmeshv1.Columns, c *scan.Chunk, s *scan.Steps) {
 // the same steps, of so many folded series, as SetChunk does. Errors: ErrInvalid when there are
 // other columns than the steps ask for, or steps that they do not have.
 func SetStepChunk(c *scan.Chunk, m *tickmeshv1.Columns, s *scan.Steps, folded uint64) error {
-	times, number, count := c.Times[:0], int64(0), int64(s.Count())
+	number, count := int64(0), int64(s.Count())
+	times := slices.Grow(c.Times[:0], min(len(m.GetTimeDeltasMs()), s.Count()))
 	for i, d := range m.GetTimeDeltasMs() {
 		if d < 0 || d == 0 && i > 0 || d >= count-number {
 			return fmt.Errorf("%w: step %d of a row is %d after the one before it", ErrInvalid, i, d)

@@ -168,8 +168,11 @@ func (c *foldCall) addRow(shard uint32, key series.Key, row *scan.Chunk) error {
 		return fmt.Errorf("%w: a row of shard %d: %w", wire.ErrInternal, shard, err)
 	}
 	row.Key = key
-	return c.add(shard, row, len(key)+columnBytes*len(row.Times)+itemBytes)
+	return c.add(shard, row, len(key)+columnBytes*len(row.Times)+rowBytes)
 }
+
+// rowBytes is about what a row takes beside its key and its columns.
+const rowBytes = 320
 
 // addSamples takes samples of a node that does not fold.
 func (c *foldCall) addSamples(m *nodev1.Chunk) error {

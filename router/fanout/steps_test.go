@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"unsafe"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
@@ -11,21 +12,27 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// TestFoldedSamplesAreCounted: groups that are folded here count as rows do, also where a node sends a few
-// bytes for each of many shards, one among the other, and ends none.
-func TestFoldedSamplesAreCounted(t *testing.T) {
-	const shards = 64
-	cluster := New(Options{Limits: Limits{ResolverBytesMax: 1, ReadBytesMax: 1 << 20}})
+// foldOf returns a call of a fold that asks a node for some shards.
+func foldOf(t *testing.T, shards uint16, at *scan.Steps, limits Limits) *foldCall {
+	limits.ResolverBytesMax = 1
+	cluster := New(Options{Limits: limits})
 	t.Cleanup(cluster.Close)
 	n := &node{id: "a"}
 	n.leaders.close() // there is no node to ask
 	var reads []*shardRead
-	for shard := range uint16(shards) {
+	for shard := range shards {
 		reads = append(reads, &shardRead{shard: shard, node: n})
 	}
 	l := newShardList(cluster.Source(scan.Consistency{}), func([]*scan.Chunk) error { return nil })
-	at := &scan.Steps{LastMs: scan.StepsMax/2 - 1, StepMs: 1, RangeMs: scan.StepsMax, Function: scan.StepCount, Fold: &scan.Fold{Kind: scan.FoldMax}}
-	c := newFoldCall(context.Background(), l, newGroup(n, reads...), &scan.Request{Steps: at}) // 16 bytes a step
+	return newFoldCall(context.Background(), l, newGroup(n, reads...), &scan.Request{Steps: at})
+}
+
+// TestFoldedSamplesAreCounted: groups that are folded here count as rows do, also where a node sends a few
+// bytes for each of many shards, one among the other, and ends none.
+func TestFoldedSamplesAreCounted(t *testing.T) {
+	const shards = 64
+	at := &scan.Steps{LastMs: scan.StepsMax/2 - 1, StepMs: 1, RangeMs: scan.StepsMax, Function: scan.StepCount, Fold: &scan.Fold{Kind: scan.FoldMax}} // 16 bytes a step
+	c := foldOf(t, shards, at, Limits{ReadBytesMax: 1 << 20})
 	var err error
 	for shard := uint32(0); shard < shards && err == nil; shard++ {
 		err = c.take(&nodev1.ScanResponse{Chunks: []*nodev1.Chunk{{
@@ -34,6 +41,19 @@ func TestFoldedSamplesAreCounted(t *testing.T) {
 	}
 	var limit *scan.LimitError
 	if !errors.As(err, &limit) || limit.What != "bytes" {
-		t.Errorf("%d bytes are counted of %d groups: %v", l.bytesHeld.Load(), shards, err)
+		t.Errorf("%d bytes are counted of %d groups: %v", c.list.bytesHeld.Load(), shards, err)
+	}
+}
+
+// TestRowsAreCounted: a short row takes more than its columns.
+func TestRowsAreCounted(t *testing.T) {
+	at := &scan.Steps{StepMs: 1, RangeMs: 1, Function: scan.StepNewest, Fold: &scan.Fold{Kind: scan.FoldCount, Names: []string{"n"}}}
+	c := foldOf(t, 1, at, Limits{})
+	row := &nodev1.Chunk{Id: 1, Key: scantest.Key("", "", "n", "1"), Steps: true, Series: 1, Columns: &tickmeshv1.Columns{TimeDeltasMs: []int64{0}, Counts: []int64{1}}}
+	if err := c.take(&nodev1.ScanResponse{Chunks: []*nodev1.Chunk{row}}); err != nil {
+		t.Fatal(err)
+	}
+	if held, most := c.list.bytesHeld.Load(), int64(unsafe.Sizeof(scan.Chunk{}))+int64(len(row.GetKey())+2*8); held < most {
+		t.Errorf("%d bytes are counted, and at least %d held", held, most)
 	}
 }
