@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -17,6 +18,7 @@ import (
 // fails is dropped, and asked for again.
 type shardList[T any] struct {
 	gather
+	bytesMax  int64 // of bytesHeld; 0: Limits.ReadBytesMax
 	bytesHeld atomic.Int64
 	// give takes the items of a shard that is complete; one call at a time, and none
 	// after an error.
@@ -49,7 +51,7 @@ func (c *listCall[T]) add(shard uint32, item T, bytes int) error {
 	if err != nil {
 		return err
 	}
-	most := c.list.cluster.options.Limits.ReadBytesMax
+	most := cmp.Or(c.list.bytesMax, c.list.cluster.options.Limits.ReadBytesMax)
 	if limited(c.list.bytesHeld.Add(int64(bytes)), most) {
 		return &scan.LimitError{What: "bytes", Limit: most}
 	}

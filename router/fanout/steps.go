@@ -86,6 +86,9 @@ func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Vis
 		return nil
 	})
 	l.parallel = max(1, request.Parallel)
+	if most := request.Limits.BytesMax; most > 0 {
+		l.bytesMax = min(s.cluster.options.Limits.ReadBytesMax, max(1, most/2))
+	}
 	l.ask = func(ctx context.Context, o *group) error {
 		stream, err := await(o.watchdog, func() (nodev1.NodeService_ScanClient, error) {
 			return o.node.reads.Scan(ctx, &nodev1.ScanRequest{

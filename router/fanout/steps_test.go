@@ -57,3 +57,21 @@ func TestRowsAreCounted(t *testing.T) {
 		t.Errorf("%d bytes are counted, and at least %d held", held, most)
 	}
 }
+
+// TestFoldBytesMax: rows that wait for the end of their shard have half of the request's bytes.
+func TestFoldBytesMax(t *testing.T) {
+	w := newWorld(t, 1, testShards)
+	c := w.open(Limits{})
+	w.fill(c, 40, 300)
+	request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Limits: scan.Limits{BytesMax: 16_000}}
+	request.Steps = &scan.Steps{LastMs: 300_000, StepMs: 3000, RangeMs: 60_000, Function: scan.StepNewest, Fold: &scan.Fold{Kind: scan.FoldMax, Names: []string{"n"}}}
+	err := c.Source(scan.Consistency{}).Scan(t.Context(), request, func(int, *scan.Chunk) error { return nil })
+	var limit *scan.LimitError
+	if !errors.As(err, &limit) || limit.What != "bytes" {
+		t.Errorf("more rows than the limit: %v", err)
+	}
+	request.Limits.BytesMax = 1 << 20
+	if err := c.Source(scan.Consistency{}).Scan(t.Context(), request, func(int, *scan.Chunk) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
