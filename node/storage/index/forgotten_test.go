@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -107,5 +108,77 @@ func TestForgottenIsNeeded(t *testing.T) {
 			t.Fatal("byte", at, x.Close())
 		}
 		b[at] ^= 1
+	}
+}
+
+// TestForgottenBeginsAgain: a replica whose log is applied from its first entry on, in a folder that has the shard's
+// series from before, gives each key the id that it had at that entry, also after a restart in between.
+func TestForgottenBeginsAgain(t *testing.T) {
+	for _, persistMin := range []int{0, 1} { // the hash table is made again, or mapped
+		forgottenBeginsAgain(t, persistMin)
+	}
+}
+
+func forgottenBeginsAgain(t *testing.T, persistMin int) {
+	fs := vfs.NewMemFS()
+	x, err := Open(Options{FS: fs, Dir: "index", PersistSeriesMin: persistMin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := (&modelSeries{metric: "m", tags: map[string]string{"a": "b"}}).key()
+	means := func(want uint32) {
+		t.Helper()
+		if ref, known, err := x.Lookup(key); err != nil || !known || uint32(ref.ID) != want {
+			t.Fatalf("id %d (%v), %v; want %d", ref.ID, known, err, want)
+		}
+	}
+	restart := func(applied uint64) {
+		t.Helper()
+		if _, err := x.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.SettleForgotten([]uint64{applied}); err != nil {
+			t.Fatal(err)
+		}
+		state, err := x.Sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		corrupt := func(err error) { t.Fatal(err) }
+		if x, err = Open(Options{FS: fs, Dir: "index", State: state, Applied: []uint64{applied}, Corrupt: corrupt, PersistSeriesMin: persistMin}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const ids = 3
+	for id := range uint32(ids) {
+		if _, err := x.Create(0, series.ID(id), key, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Forget(0, []uint32{id}, uint64(id)+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restart(ids) // all is settled
+	for round := range 2 {
+		if err := x.ReplaceForgotten(0, nil); err != nil {
+			t.Fatal(err)
+		}
+		for id := range uint32(ids) {
+			means(id)
+			if round > 0 {
+				restart(uint64(id))
+				means(id)
+			}
+			if err := x.Forget(0, []uint32{id}, uint64(id)+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		restart(ids)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // StageForgotten has the next Sync write that a shard has forgotten these ids and no others, for the manifest that
@@ -16,24 +15,32 @@ func (x *Index) StageForgotten(shard uint16, ids []uint32) error {
 	f.changed = f.changed || f.ofLocked(shard).Any() || len(ids) > 0
 	back := f.comeBackLocked(shard, ids)
 	f.mu.Unlock()
+	return x.addLaterTwins(shard, back)
+}
+
+// addLaterTwins notes that the later records of the keys of some ids, which are not going to be forgotten any more, are
+// twins. It goes on after errors.
+func (x *Index) addLaterTwins(shard uint16, back []uint32) (problem error) {
+	f := &x.forgets
 	for _, id := range back {
 		local, ok := x.Local(shard, series.ID(id))
 		if !ok {
 			continue
 		}
 		list, err := x.recordsLike(local)
-		if err != nil {
-			return err
+		if err != nil && problem == nil {
+			problem = err
 		}
 		f.mu.Lock()
 		for i := range list {
 			if uint32(list[i].ID) > id {
 				f.twins[list[i].Hint] = struct{}{}
+				f.changed = true
 			}
 		}
 		f.mu.Unlock()
 	}
-	return nil
+	return problem
 }
 
 // comeBackLocked returns which ids of a shard are forgotten, and not among those that are to be.
@@ -73,6 +80,8 @@ func (x *Index) ReplaceForgotten(shard uint16, ids []uint32) (problem error) {
 		of.set.set(id)
 	}
 	f.mu.Unlock()
+	// Files that replace a shard have been staged; one that begins at its first entry has not.
+	problem = x.addLaterTwins(shard, back)
 	for _, list := range [][]uint32{back, ids} {
 		for _, id := range list {
 			local, ok := x.Local(shard, series.ID(id))
@@ -87,38 +96,12 @@ func (x *Index) ReplaceForgotten(shard uint16, ids []uint32) (problem error) {
 			}
 			some := len(f.twins) > 0
 			x.forgets.mu.Unlock()
-			err := x.ensureHashed(local)
-			if err == nil && (some || !of.set.has(id)) {
-				err = x.chooseRecord(local)
-			}
-			if err != nil && problem == nil {
-				problem = err
+			if some || !of.set.has(id) {
+				if err := x.chooseRecord(local); err != nil && problem == nil {
+					problem = err
+				}
 			}
 		}
 	}
 	return problem
-}
-
-// ensureHashed puts a record that is not forgotten into the hash table, unless it is there.
-func (x *Index) ensureHashed(local uint32) error {
-	if x.forgets.hidden.has(local) {
-		return nil
-	}
-	key, err := x.Key(local, nil)
-	if err != nil {
-		return err
-	}
-	return vfs.Guard(func() error {
-		hash := x.table.hash(key)
-		s := x.table.stripe(hash)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		list, err := x.recordsLocked(s, hash, key)
-		if err != nil || slices.ContainsFunc(list, func(r series.Ref) bool { return r.Hint == local }) {
-			return err
-		}
-		s.makeRoomLocked()
-		s.insertLocked(hash, x.keys.offset(local))
-		return nil
-	})
 }

@@ -170,24 +170,20 @@ func (x *Index) fillOne(local uint32, record []byte, state *State) (what string)
 	if int(shard) >= len(state.Next) || uint32(id) >= state.Next[shard] {
 		return fmt.Sprintf("has id %d of shard %d, which was not given", id, shard)
 	}
-	if x.forgets.has(shard, id) { // nobody looks for its key
-		if !x.shards.get(shard).set(id, local) {
-			return fmt.Sprintf("is a second one for id %d of shard %d", id, shard)
-		}
-		return ""
-	}
 	hash := x.table.hash(key)
 	s := x.table.stripe(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	others, err := x.recordsLocked(s, hash, key)
-	if err != nil {
-		return err.Error() // fillWith is told, and begins again without the table
-	}
-	self := recordRef(record)
-	for i := range others {
-		if !x.forgets.explains(&self, &others[i]) {
-			return fmt.Sprintf("has the key of series %d", others[i].Hint)
+	if !x.forgets.has(shard, id) { // one that is forgotten may come back: see ReplaceForgotten
+		others, err := x.recordsLocked(s, hash, key)
+		if err != nil {
+			return err.Error() // fillWith is told, and begins again without the table
+		}
+		self := recordRef(record)
+		for i := range others {
+			if !x.forgets.explains(&self, &others[i]) {
+				return fmt.Sprintf("has the key of series %d", others[i].Hint)
+			}
 		}
 	}
 	if !x.shards.get(shard).set(id, local) {
