@@ -78,6 +78,18 @@ func (f *forgetting) all(least uint32) bool {
 	return true
 }
 
+// any reports whether one of the other nodes has said at least so much.
+func (f *forgetting) any(least uint32) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, heard := range f.mu.heard {
+		if heard >= least {
+			return true
+		}
+	}
+	return false
+}
+
 // HeardForgets takes what another node says of entries that forget series.
 func (n *Node) HeardForgets(from string, forgets uint32) {
 	f := &n.forgetting
@@ -111,13 +123,16 @@ func (n *Node) forgetDue(now, last time.Time) bool {
 // forget has series forgotten that have no samples any more, of the shards that this node leads.
 func (n *Node) forget(ctx context.Context) error {
 	f := &n.forgetting
-	if n.refuses() || !f.all(forgetsUnderstood) {
+	if n.refuses() {
 		return nil
 	}
-	if !f.alone {
-		if err := n.engine.LetForget(); err != nil || !f.all(forgetsKept) {
+	if !f.alone && (f.any(forgetsKept) || f.all(forgetsUnderstood)) { // another one may have sent such entries already
+		if err := n.engine.LetForget(); err != nil {
 			return err
 		}
+	}
+	if !f.all(forgetsKept) {
+		return nil
 	}
 	if f.turns++; len(f.found) == 0 || f.turns > forgetTurnsMax {
 		f.turns = 0

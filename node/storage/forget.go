@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/read"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // applyForgetLocked forgets series that had no samples when the leader looked. It means nothing unless it is the
@@ -94,8 +97,8 @@ func (e *Engine) LetForget() error {
 type EmptyWalk struct{ next uint32 }
 
 // Walk looks at up to most series behind those that it looked at last, and returns by shard the ids of those that have
-// no marks since the shard's cut, of shards that are wanted: up to found in all. They may have samples all the same:
-// see EmptySeries. Done says that it has come to the end, and begins again.
+// no marks since the shard's cut, and nothing in segments, of shards that are wanted: up to found in all. They may have
+// samples all the same: see EmptySeries. Done says that it has come to the end, and begins again.
 func (e *Engine) Walk(w *EmptyWalk, most uint32, found int, wanted func(shard uint16) bool) (ids map[uint16][]uint32, done bool) {
 	ids = map[uint16][]uint32{}
 	count := 0
@@ -109,10 +112,31 @@ func (e *Engine) Walk(w *EmptyWalk, most uint32, found int, wanted func(shard ui
 	if done = w.next >= e.index.Len(); done {
 		w.next = 0
 	}
+	r := e.NewReader(0)
+	defer r.Close()
 	for shard := range ids {
 		slices.Sort(ids[shard])
+		ids[shard] = slices.DeleteFunc(ids[shard], func(id uint32) bool { return e.isStored(r, shard, id) })
 	}
 	return ids, done
+}
+
+// isStored reports whether segments may have samples of a series that has no marks: then these are lost, and are made again. All
+// copies would lose what the leader's marks have lost.
+func (e *Engine) isStored(r *read.Reader, shard uint16, id uint32) bool {
+	s, ref := e.shards[shard], series.Ref{Shard: shard, ID: series.ID(id)}
+	within := segment.TimeRange{FromMs: max(s.cutMs.Load(), scan.TimeMsMin), ToMs: scan.TimeMsMax}
+	lost := false
+	err := r.Stored(ref, within, func(block segment.TimeRange) {
+		lost = true
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		e.index.MarkActiveWithin(shard, ref.ID, max(block.FromMs, within.FromMs), block.ToMs)
+	})
+	if lost {
+		e.reportCorruption(fmt.Errorf("shard %d: series %d has samples on days for which it had no marks", shard, id))
+	}
+	return lost || err != nil
 }
 
 // earliestCutDay returns the day of the earliest cut of the shards that have a replica here.

@@ -149,6 +149,11 @@ func HiddenInPage(of []*Tombstone, generation, offset uint32) []segment.TimeRang
 	return spans
 }
 
+// HidesAll reports whether one of some spans has a whole range.
+func HidesAll(spans []segment.TimeRange, within segment.TimeRange) bool {
+	return slices.ContainsFunc(spans, func(s segment.TimeRange) bool { return s.FromMs <= within.FromMs && s.ToMs >= within.ToMs })
+}
+
 func Hides(spans []segment.TimeRange, timeMs int64) bool {
 	for _, s := range spans {
 		if s.Has(timeMs) {
