@@ -29,10 +29,8 @@ type forgets struct {
 	twins   map[uint32]struct{}
 	staged  *stagedForgets
 	changed bool
-	file    uint64 // that has all of it when nothing has changed; fileNone: there is none
+	files   *ForgottenState // that have all of it when nothing has changed; nil: there are none
 }
-
-const fileNone = 1<<64 - 1
 
 // stagedForgets are what a shard is going to have forgotten.
 type stagedForgets struct {

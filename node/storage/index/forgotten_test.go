@@ -94,20 +94,46 @@ func TestForgottenIsNeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	name := "index/" + forgottenFile(state.Forgotten.File)
-	b, err := vfs.ReadFile(fs, name)
+	names := state.Forgotten.names()
+	b, err := vfs.ReadFile(fs, "index/"+names[0])
 	if err != nil {
 		t.Fatal(err)
 	}
+	write := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := vfs.WriteFile(fs, "index/"+name, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for at := range b {
 		b[at] ^= 1
-		if err := vfs.WriteFile(fs, name, b); err != nil {
-			t.Fatal(err)
-		}
+		write(names...)
 		if x, err := open(state); err == nil {
 			t.Fatal("byte", at, x.Close())
 		}
 		b[at] ^= 1
+	}
+	for i := range names { // one of them is enough, and both are there again after the next Sync
+		write(names...)
+		b[20] ^= 1
+		write(names[i])
+		b[20] ^= 1
+		x, err := open(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ref, known, err := x.Lookup(key); err != nil || !known || ref.ID != 1 {
+			t.Fatalf("id %d (%v), %v", ref.ID, known, err)
+		}
+		again, err := x.Sync()
+		if err != nil || again.Forgotten.File == state.Forgotten.File || again.Forgotten.Copy == state.Forgotten.Copy {
+			t.Fatalf("%v became %v, %v", state.Forgotten, again.Forgotten, err)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package index
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -13,8 +14,8 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// ForgottenState names the file of what is forgotten.
-type ForgottenState struct{ File uint64 }
+// ForgottenState names the file of what is forgotten, and another one with the same bytes: nothing else has what they tell.
+type ForgottenState struct{ File, Copy uint64 }
 
 const (
 	forgottenPrefix = "forgotten-"
@@ -27,17 +28,14 @@ func (s *ForgottenState) names() []string {
 	if s == nil {
 		return nil
 	}
-	return []string{forgottenFile(s.File)}
+	return []string{forgottenFile(s.File), forgottenFile(s.Copy)}
 }
 
-// names returns the file that has what is forgotten, if there is one.
+// names returns the files that have what is forgotten, if there are any.
 func (f *forgets) names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file == fileNone {
-		return nil
-	}
-	return []string{forgottenFile(f.file)}
+	return f.files.names()
 }
 
 // persistForgotten writes what is forgotten if it has changed, and returns what names it; nil: nothing ever was.
@@ -53,23 +51,29 @@ func (x *Index) persistForgotten() (*ForgottenState, error) {
 	}
 	f.mu.Unlock()
 	if changed {
-		n, name := x.persister.newFile(forgottenPrefix)
-		err := writeWhole(x.persister.fs, name, forgottenMagic, func(w *wholeWriter) { w.bytes(body) })
-		if err == nil {
-			err = x.persister.fs.SyncDir(x.persister.dir)
-		}
+		files, err := x.writeForgotten(body)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if err != nil {
 			f.changed = true
 			return nil, fmt.Errorf("series table: what is forgotten: %w", err)
 		}
-		f.file = n
+		f.files = files
 	}
-	if f.file == fileNone {
-		return nil, nil
+	return f.files, nil
+}
+
+// writeForgotten makes two files with a body.
+func (x *Index) writeForgotten(body []byte) (*ForgottenState, error) {
+	files, p := new(ForgottenState), x.persister
+	for _, n := range []*uint64{&files.File, &files.Copy} {
+		var name string
+		*n, name = p.newFile(forgottenPrefix)
+		if err := writeWhole(p.fs, name, forgottenMagic, func(w *wholeWriter) { w.bytes(body) }); err != nil {
+			return nil, err
+		}
 	}
-	return &ForgottenState{File: f.file}, nil
+	return files, p.fs.SyncDir(p.dir)
 }
 
 // encodeLocked returns the body of the file:
@@ -125,29 +129,47 @@ func (s *bitSet) appendTo(b []byte) []byte {
 	return b
 }
 
-// openForgotten reads the file that a state names. It decides what ids mean, so a folder without it is of no use.
+// openForgotten reads the files that a state names. They decide what ids mean, so a folder without them is of no use; one of
+// them is enough.
 func (x *Index) openForgotten(o *Options) error {
 	f := &x.forgets
-	f.shards, f.twins, f.file = map[uint16]*Forgotten{}, map[uint32]struct{}{}, fileNone
-	if o.State.Forgotten == nil {
+	f.shards, f.twins, f.files = map[uint16]*Forgotten{}, map[uint32]struct{}{}, o.State.Forgotten
+	var problems error
+	known := false
+	for _, name := range f.files.names() {
+		name = path.Join(o.Dir, name)
+		body, err := readForgotten(o.FS, name)
+		if err == nil && !known {
+			f.shards, f.twins = map[uint16]*Forgotten{}, map[uint32]struct{}{}
+			err = f.decode(name, body, &o.State, o.Applied)
+			known = err == nil
+		}
+		problems = errors.Join(problems, err)
+	}
+	if problems == nil {
 		return nil
 	}
-	f.file = o.State.Forgotten.File
-	name := path.Join(o.Dir, forgottenFile(f.file))
-	b, err := vfs.ReadFile(o.FS, name)
+	if !known {
+		return fmt.Errorf("series table: it is not known which series are forgotten: %w", problems)
+	}
+	o.Corrupt(fmt.Errorf("series table: one of two files that tell which series are forgotten: %w", problems))
+	f.changed = true // the next Sync makes two new ones
+	return nil
+}
+
+// readForgotten returns the body of a file.
+func readForgotten(fs vfs.FS, name string) ([]byte, error) {
+	b, err := vfs.ReadFile(fs, name)
 	if err == nil && len(b) < wholeHeader+wholeSumBytes {
 		err = &CorruptError{File: name, What: fmt.Sprintf("it has %d bytes", len(b))}
 	}
 	if err == nil {
 		err = checkWhole(name, forgottenMagic, b)
 	}
-	if err == nil {
-		err = f.decode(name, b[wholeHeader:len(b)-wholeSumBytes], &o.State, o.Applied)
-	}
 	if err != nil {
-		return fmt.Errorf("series table: it is not known which series are forgotten: %w", err)
+		return nil, err
 	}
-	return nil
+	return b[wholeHeader : len(b)-wholeSumBytes], nil
 }
 
 // decode reads the body of a file. Ids whose entry comes after applied are not forgotten yet.
