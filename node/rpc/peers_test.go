@@ -143,6 +143,46 @@ func TestPeersReconnect(t *testing.T) {
 	peers.Send("b", []byte("after the end"))
 }
 
+// TestPeersThatMustForget: a peer that was let in before this node's folder might have forgotten series gets no envelope from
+// then on unless it understands that.
+func TestPeersThatMustForget(t *testing.T) {
+	for _, understands := range []handshake.Forgets{handshake.ForgetsUnknown, handshake.ForgetsUnderstood} {
+		var in inbox
+		node := &fakeNode{hello: nodeHello("b"), receive: in.receive}
+		node.hello.Forgets = understands
+		address, _ := serve(t, node, Options{})
+		var kept atomic.Bool
+		e := &events{t: t}
+		peers := NewPeers(PeersOptions{
+			Self: func() handshake.Hello {
+				h := nodeHello("a")
+				if h.Forgets = handshake.ForgetsUnderstood; kept.Load() {
+					h.Forgets = handshake.ForgetsKept
+				}
+				return h
+			},
+			Up: e.onUp, Down: e.onDown, Backoff: backoff.Exponential{Min: time.Millisecond, Max: 20 * time.Millisecond},
+		})
+		t.Cleanup(peers.Close)
+		if err := peers.Set([]Target{targetOf(node, address)}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "up", e.up.Load)
+		peers.Send("b", []byte("before"))
+		eventually(t, "the first envelope", func() bool { return in.has("a:before") })
+		kept.Store(true)
+		peers.Send("b", []byte("after"))
+		if understands == handshake.ForgetsUnknown {
+			eventually(t, "a refusal", func() bool { return strings.Contains(peers.Stats()[0].LastError, "does not understand") })
+		} else {
+			eventually(t, "the second envelope", func() bool { return in.has("a:after") })
+		}
+		if streams := peers.Stats()[0].Streams; in.has("a:after") != (understands > 0) || streams != uint64(1+understands) {
+			t.Fatalf("%d streams, %q came", streams, in.snapshot())
+		}
+	}
+}
+
 // TestPeersSkipForeignFolder: a node that comes back with another data folder gets
 // nothing that was meant for the one before.
 func TestPeersSkipForeignFolder(t *testing.T) {
