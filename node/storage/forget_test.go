@@ -4,6 +4,9 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 // TestLostMarksForgetNothing: series whose marks have gone from the disk are not taken for series without samples, and are
@@ -51,5 +54,92 @@ func TestLostMarksForgetNothing(t *testing.T) {
 		t.Fatal("the marks are still lost")
 	}
 	n.check("after the walk")
+	n.end()
+}
+
+// TestForgetIsLost: the log has lost an entry that forgot a series, and the table on disk has the series' next id: samples
+// that name it are found.
+func TestForgetIsLost(t *testing.T) {
+	n := newLabNode(t, newLabLogs())
+	l := n.logs[0]
+	l.put(l.keys[:1], l.nowMs)
+	l.removeAll(l.keys[:1])
+	l.add(entry.Forget, entry.ForgetBody(2, []uint32{0}), func(*slowShard) {})
+	l.put(l.keys[:1], l.nowMs+1)
+	var e series.BatchEncoder
+	e.Append(1, l.nowMs+2, 5, 0) // by its new id
+	batch := e.AppendTo(nil)
+	l.add(entry.Samples, append(entry.AppendBatchHeader(entry.AppendTime(nil, l.nowMs), series.BatchID{}, len(batch)), batch...), func(*slowShard) {})
+	n.apply(0, 1)
+	for range 2 { // the first entry is not replayed
+		if err := n.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.apply(0, len(l.entries))
+	for _, replayed := range []int{2, len(l.entries)} { // the table is made durable, but for a checkpoint, also in the middle of a replay
+		if err := n.e.RenewIncarnation(); err != nil {
+			t.Fatal(err)
+		}
+		n.end()
+		var err error
+		if n.e, err = Open(n.options()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range l.entries[:replayed] {
+			if i == 2 {
+				continue
+			}
+			if err := n.e.Replay(uint64(i), &l.entries[i].entry); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n.e.TrustIDs()
+	found, err := n.contents(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := found[string(l.keys[0])]; len(got) != 2 {
+		t.Fatal(got)
+	}
+	n.end()
+}
+
+// TestForgetIsLostWithTheEnd: the log has lost its end with an entry that forgot a series, and another entry has its number: the
+// series has what it gets from then on.
+func TestForgetIsLostWithTheEnd(t *testing.T) {
+	n := newLabNode(t, newLabLogs())
+	n.hosts[0] = true
+	l := n.logs[0]
+	l.put(l.keys[:1], l.nowMs)
+	l.removeAll(l.keys[:1])
+	n.apply(0, 1)
+	for range 2 {
+		if err := n.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.apply(0, 1)
+	lost := entry.Entry{Kind: entry.Forget, Shard: 0, Index: 3, Body: entry.ForgetBody(2, []uint32{0})}
+	if err := n.e.Apply(n.epoch, &lost); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.e.RenewIncarnation(); err != nil { // the table is made durable, but for a checkpoint
+		t.Fatal(err)
+	}
+	n.end()
+	n.open()
+	l.put(l.keys[:1], l.nowMs+1)
+	n.apply(0, 1)
+	n.check("with another end")
+	for range 2 {
+		if err := n.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.end()
+	n.open()
+	n.check("after a start")
 	n.end()
 }

@@ -38,7 +38,23 @@ func (s *shard) follow(position, index uint64) bool {
 	s.mu.doubtful = min(s.mu.doubtful, known)
 	s.engine.reportCorruption(fmt.Errorf("shard %d: the log lacks entries %d to %d: samples of series from %d on may be lost",
 		s.number, s.mu.applied+1, index-1, known))
+	s.forgetBehindGapLocked(index - 1)
 	return true
+}
+
+// forgetBehindGapLocked forgets what entries up to one have forgotten that the log lacks, as far as the table on disk knows: it has
+// the next ids of these keys, which later entries name.
+func (s *shard) forgetBehindGapLocked(last uint64) {
+	ids := s.engine.index.ForgottenBetween(s.number, s.mu.applied+1, last)
+	if len(ids) == 0 {
+		return
+	}
+	if err := s.engine.index.Forget(s.number, ids, last); err != nil {
+		s.engine.reportCorruption(err)
+	}
+	for _, id := range ids {
+		s.mu.set.Retire(id)
+	}
 }
 
 // DoubtsIDs reports whether the replay has met a gap. The log must then not be

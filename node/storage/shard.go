@@ -187,6 +187,9 @@ func (s *shard) applyLocked(epoch uint16, e *entry.Entry) error {
 		err = fmt.Errorf("shard %d, entry %d: %w", s.number, e.Index, err)
 	}
 	s.mu.applied = e.Index
+	if s.forgotten.Awaited(e.Index) {
+		s.engine.index.EndAwaited(s.number, e.Index)
+	}
 	s.mu.watches.finish(e.Index)
 	return err
 }

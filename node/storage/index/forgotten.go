@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -42,6 +43,9 @@ type stagedForgets struct {
 type Forgotten struct {
 	set    bitSet
 	recent map[uint32]uint64 // by id: its entry, unless a checkpoint has passed it; guarded by forgets.mu
+	// later has likewise what is not forgotten yet, and is going to be: a start applies the entry again.
+	later   map[uint32]uint64
+	awaited atomic.Uint64 // the first entry of later; 0: none
 }
 
 // Has reports whether an id is forgotten. It takes no lock.
@@ -57,7 +61,7 @@ func (f *Forgotten) IDs() []uint32 { return f.set.list() }
 func (f *forgets) ofLocked(shard uint16) *Forgotten {
 	of := f.shards[shard]
 	if of == nil {
-		of = &Forgotten{recent: map[uint32]uint64{}}
+		of = &Forgotten{recent: map[uint32]uint64{}, later: map[uint32]uint64{}}
 		f.shards[shard] = of
 	}
 	return of
@@ -90,6 +94,7 @@ func (x *Index) Forget(shard uint16, ids []uint32, entry uint64) error {
 	f.mu.Lock()
 	of := f.ofLocked(shard)
 	for _, id := range ids {
+		delete(of.later, id)
 		if !of.set.has(id) {
 			of.recent[id] = entry
 			of.set.set(id)
@@ -110,6 +115,44 @@ func (x *Index) Forget(shard uint16, ids []uint32, entry uint64) error {
 	}
 	x.activity.empty(locals) // their marks go with the next checkpoint
 	return nil
+}
+
+// Awaited reports whether a start is to apply entries again that have forgotten ids, up to one. It takes no lock.
+func (f *Forgotten) Awaited(entry uint64) bool {
+	first := f.awaited.Load()
+	return first != 0 && first <= entry
+}
+
+// EndAwaited is told that a shard has applied an entry: what it or those before have not forgotten is not forgotten. That is so where the
+// log has lost its end, and numbers are used again.
+func (x *Index) EndAwaited(shard uint16, entry uint64) {
+	f := &x.forgets
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of, first := f.ofLocked(shard), uint64(0)
+	for id, by := range of.later {
+		switch {
+		case by <= entry:
+			delete(of.later, id)
+			f.changed = true
+		case first == 0 || by < first:
+			first = by
+		}
+	}
+	of.awaited.Store(first)
+}
+
+// ForgottenBetween returns what entries of a shard have forgotten, from one to another, that a start was to apply again.
+func (x *Index) ForgottenBetween(shard uint16, first, last uint64) (ids []uint32) {
+	x.forgets.mu.Lock()
+	defer x.forgets.mu.Unlock()
+	for id, entry := range x.forgets.ofLocked(shard).later {
+		if entry >= first && entry <= last {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // SettleForgotten is told the last entry of each shard that no start applies again.
@@ -284,7 +327,7 @@ func (f *forgets) stats() (count, bytes int64) {
 	bytes = f.hidden.bytes() + int64(len(f.twins))*recentBytes
 	for _, of := range f.shards {
 		count += of.set.ones.Load()
-		bytes += of.set.bytes() + int64(len(of.recent))*recentBytes
+		bytes += of.set.bytes() + int64(len(of.recent)+len(of.later))*recentBytes
 	}
 	return count, bytes
 }

@@ -36,7 +36,7 @@ func FuzzForgotten(f *testing.F) {
 		}
 		for shard, of := range read.shards {
 			ids := of.IDs()
-			if len(ids) != int(of.set.ones.Load()) || !slices.Equal(ids, again.of(shard).IDs()) {
+			if len(ids) != int(of.set.ones.Load()) || !slices.Equal(ids, again.of(shard).IDs()) || !maps.Equal(of.later, again.of(shard).later) {
 				t.Fatalf("shard %d: %v became %v", shard, ids, again.of(shard).IDs())
 			}
 			if int(shard) >= len(state.Next) && len(ids) > 0 || len(ids) > 0 && ids[len(ids)-1] >= state.Next[shard] {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"path"
@@ -90,7 +91,7 @@ func (f *forgets) encodeLocked() []byte {
 	slices.Sort(numbers)
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(numbers)))
 	for _, shard := range numbers {
-		of := f.ofLocked(shard)
+		of := f.ofLocked(shard).withLater()
 		if s := f.staged; s != nil && s.shard == shard {
 			of = &Forgotten{}
 			for _, id := range s.ids {
@@ -110,6 +111,22 @@ func (f *forgets) encodeLocked() []byte {
 		b = binary.LittleEndian.AppendUint32(b, local)
 	}
 	return b
+}
+
+// withLater returns what is forgotten with what is going to be, as the file has it.
+func (f *Forgotten) withLater() *Forgotten {
+	if len(f.later) == 0 {
+		return f
+	}
+	all := &Forgotten{recent: maps.Clone(f.recent)}
+	for _, id := range f.set.list() {
+		all.set.set(id)
+	}
+	for id, entry := range f.later {
+		all.set.set(id)
+		all.recent[id] = entry
+	}
+	return all
 }
 
 // appendTo appends the number of words up to the last one that is not 0, and these.
@@ -190,8 +207,12 @@ func (f *forgets) decode(name string, body []byte, state *State, applied []uint6
 			if r.failed {
 				break
 			}
-			if int(shard) >= len(applied) || entry > applied[shard] {
+			if (int(shard) >= len(applied) || entry > applied[shard]) && of.set.has(id) {
 				of.set.clear(id)
+				of.later[id] = entry
+				if first := of.awaited.Load(); first == 0 || entry < first {
+					of.awaited.Store(entry)
+				}
 			}
 		}
 	}

@@ -73,6 +73,7 @@ func (x *Index) ReplaceForgotten(shard uint16, ids []uint32) (problem error) {
 	f.changed = f.changed || of.Any() || len(ids) > 0
 	back := f.comeBackLocked(shard, ids)
 	clear(of.recent)
+	clear(of.later)
 	for _, id := range back {
 		of.set.clear(id)
 	}
