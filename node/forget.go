@@ -126,12 +126,13 @@ func (n *Node) forget(ctx context.Context) error {
 	if n.refuses() {
 		return nil
 	}
-	if !f.alone && (f.any(forgetsKept) || f.all(forgetsUnderstood)) { // another one may have sent such entries already
+	// Another one may have sent such entries already.
+	if !f.alone && (f.any(forgetsKept) || n.options.ForgetSeries && f.all(forgetsUnderstood)) {
 		if err := n.engine.LetForget(); err != nil {
 			return err
 		}
 	}
-	if !f.all(forgetsKept) {
+	if !n.options.ForgetSeries || !f.all(forgetsKept) {
 		return nil
 	}
 	if f.turns++; len(f.found) == 0 || f.turns > forgetTurnsMax {

@@ -165,7 +165,7 @@ func testOptions(fs vfs.FS, sync SyncMode) Options {
 	return Options{
 		FS: fs, DataDir: "data", Shards: testShards, Sync: sync,
 		SyncInterval: time.Hour, FlushInterval: time.Hour, CheckpointBytes: 1 << 40,
-		LogFileBytes: 64 << 10, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20, PersistSeriesMin: 4,
+		LogFileBytes: 64 << 10, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20, PersistSeriesMin: 4, ForgetSeries: true,
 	}
 }
 

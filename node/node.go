@@ -46,6 +46,9 @@ type Options struct {
 	ExtentBytes        int64
 	GenerationBytesMax int64
 	PersistSeriesMin   int // see index.Options
+	// ForgetSeries has the leaders of this node forget series without samples. Entries of others that do
+	// are carried out in any case.
+	ForgetSeries bool
 	Memory             MemoryBounds
 
 	// Of a node in a cluster. Without NodeID the node is on its own: it has a lone

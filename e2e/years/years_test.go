@@ -38,7 +38,7 @@ func newLife(t *testing.T) *Life {
 		// Little of everything, so that a short life has many files.
 		Options: node.Options{
 			Shards: 4, Sync: node.SyncAlways, FlushInterval: 3 * time.Hour, CheckpointBytes: 512 << 10,
-			LogFileBytes: 256 << 10, ExtentBytes: 256 << 10, GenerationBytesMax: 2 << 20, PersistSeriesMin: 256,
+			LogFileBytes: 256 << 10, ExtentBytes: 256 << 10, GenerationBytesMax: 2 << 20, PersistSeriesMin: 256, ForgetSeries: true,
 		},
 		Disk: newMemoryDisk(), Logger: slog.New(slog.DiscardHandler),
 	}
@@ -46,7 +46,7 @@ func newLife(t *testing.T) *Life {
 		y.Config = Config{Days: 90, Step: 20 * time.Minute, Pods: 1000, Devices: 100, History: 10, HistoryDays: 60, Scratch: 10}
 		y.Options = node.Options{
 			Shards: 8, Sync: node.SyncInterval, FlushInterval: time.Hour, CheckpointBytes: 4 << 20,
-			LogFileBytes: 1 << 20, ExtentBytes: 1 << 20, GenerationBytesMax: 16 << 20,
+			LogFileBytes: 1 << 20, ExtentBytes: 1 << 20, GenerationBytesMax: 16 << 20, ForgetSeries: true,
 		}
 		y.Disk = newFolderDisk(filepath.Join(t.TempDir(), "data"))
 	}

@@ -18,7 +18,7 @@ func (s *StorageFlags) NodeOptions(plan *memory.Plan, shards settings.Count, bou
 	return node.Options{
 		FS: vfs.OS(), DataDir: s.DataDir, Shards: int(shards),
 		Sync: node.SyncMode(s.walSync.Value), SyncInterval: time.Duration(s.walSyncInterval),
-		Retention: time.Duration(s.Retention), FlushInterval: time.Duration(s.flushInterval), DigestInterval: time.Duration(s.digestInterval),
+		Retention: time.Duration(s.Retention), FlushInterval: time.Duration(s.flushInterval), DigestInterval: time.Duration(s.digestInterval), ForgetSeries: s.forgetSeries,
 		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.PageFileBytes),
 		GenerationBytesMax: plan.GenerationBytes(), Memory: nodeMemory(plan),
 		Limits: limits.Bounds{SeriesMax: int64(bounds.seriesMax), SeriesPerSecondMax: int64(bounds.seriesPerSecondMax)},
