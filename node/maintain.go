@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -12,6 +13,8 @@ const (
 	retentionInterval  = time.Minute
 	compactionInterval = 30 * time.Second
 	failureDelayMax    = time.Minute
+	// roomDelayMax is how long writes wait at most behind the moment when a full disk has room again. To look costs little.
+	roomDelayMax = time.Second
 )
 
 // maintain does what of its tasks is due, one thing after the other. There are
@@ -44,6 +47,10 @@ type task struct {
 	last  time.Time     // of the last success
 	retry time.Time     // not before, after a failure
 	delay time.Duration // between failures
+	// delayMax bounds that; 0: failureDelayMax.
+	delayMax time.Duration
+	told     time.Time     // no failure is logged again before it
+	silence  time.Duration // between failures that are logged
 }
 
 // pageTasks keep the log and the page log short.
@@ -53,7 +60,7 @@ func (n *Node) pageTasks() []task {
 			n.engine.KeepWithinMemory()
 			return nil
 		}},
-		{name: "resume", due: func(_, _ time.Time) bool { return n.loop.refusals.stalled.Load() != nil }, run: n.heal},
+		{name: "resume", due: func(_, _ time.Time) bool { return n.loop.refusals.stalled.Load() != nil }, run: n.heal, delayMax: roomDelayMax},
 		{name: "checkpoint", due: func(_, _ time.Time) bool {
 			return n.logSinceCheckpoint() >= n.options.CheckpointBytes
 		}, run: func(context.Context) error { return n.boundLog(n.checkpoint()) }},
@@ -144,14 +151,20 @@ func (n *Node) attempt(ctx context.Context, t *task) {
 	}
 	err := t.run(ctx)
 	if err == nil {
-		t.last, t.delay, t.retry = now, 0, time.Time{}
+		t.last, t.delay, t.retry, t.silence, t.told = now, 0, time.Time{}, 0, time.Time{}
 		return
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	t.delay = min(max(2*t.delay, maintainInterval), failureDelayMax)
-	t.retry = n.options.Clock().Add(t.delay)
+	t.delay = min(max(2*t.delay, maintainInterval), cmp.Or(t.delayMax, failureDelayMax))
+	now = n.options.Clock()
+	t.retry = now.Add(t.delay)
+	if now.Before(t.told) && t.told.Sub(now) <= failureDelayMax {
+		return
+	}
+	t.silence = min(max(2*t.silence, maintainInterval), failureDelayMax)
+	t.told = now.Add(t.silence)
 	n.logger.Error("maintenance failed and will be tried again", "task", t.name, "after", t.delay, "error", err)
 }
 

@@ -49,7 +49,7 @@ type Options struct {
 	// ForgetSeries has the leaders of this node forget series without samples. Entries of others that do
 	// are carried out in any case.
 	ForgetSeries bool
-	Memory             MemoryBounds
+	Memory       MemoryBounds
 
 	// Of a node in a cluster. Without NodeID the node is on its own: it has a lone
 	// group for each shard, and needs no map.

@@ -34,7 +34,8 @@ type Config struct {
 	Readers int
 	// WriteEvery and ReadEvery are pauses between the requests of a client.
 	WriteEvery, ReadEvery time.Duration
-	// RequestTimeout is longer than a router tries.
+	// RequestTimeout is longer than a router tries, which is 30 s of what came over TCP: who gives a request up before, and
+	// sends it again, may find the first one written behind what was acknowledged since.
 	RequestTimeout time.Duration
 	// PutAddr returns where the router with an HTTP address takes put lines over TCP. With it
 	// clients speak all dialects; nil: line protocol alone.
@@ -45,7 +46,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Config:  model.Config{Seed: 1, Metric: "audit", Writers: 4, Series: 12, RowsMax: 4},
-		Readers: 2, WriteEvery: 20 * time.Millisecond, ReadEvery: 30 * time.Millisecond, RequestTimeout: 20 * time.Second,
+		Readers: 2, WriteEvery: 20 * time.Millisecond, ReadEvery: 30 * time.Millisecond, RequestTimeout: 45 * time.Second,
 	}
 }
 

@@ -177,7 +177,7 @@ func TestPageNames(t *testing.T) {
 		}
 		text = append(text, content...)
 	}
-	_, metrics := get(t, startServer(t, t.TempDir()).url("/metrics"))
+	_, metrics := get(t, startServer(t, t.TempDir(), "--rules-file", writeText(t, "groups: []\n")).url("/metrics"))
 	_, ofCluster := get(t, startServer(t, t.TempDir(), "--nodes", "2", "--shards", "4").url("/metrics"))
 	metrics += ofCluster
 	for _, match := range regexp.MustCompile("`((?:tickmesh|process)_[a-z_]+)`").FindAllSubmatch(text, -1) {
