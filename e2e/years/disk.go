@@ -105,7 +105,7 @@ func (l *life) rule(op vfs.Op) error {
 	return nil
 }
 
-// boundedFS says that there is no room while its disk is full.
+// boundedFS reports that there is no room while its disk is full.
 type boundedFS struct {
 	vfs.FS
 	life *life

@@ -18,7 +18,7 @@ import (
 // Figure is one value of each day.
 type Figure struct {
 	Name, Unit string
-	// Follows says that the figure is claimed to follow what is live and retained. What does not, and what
+	// Follows reports whether the figure is claimed to follow what is live and retained. What does not, and what
 	// depends on the speed of the machine, is written down only; Why tells.
 	Follows bool
 	Why     string

@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/tenancy"
 )
 
-// Config says how much there is of what.
+// Config holds how much there is of what.
 type Config struct {
 	Seed uint64
 	Days int

@@ -11,7 +11,7 @@ func answerOf(times []int64, values ...float64) *Answer {
 	return &Answer{TimeMs: times, Values: values}
 }
 
-// TestOracleNoticesWhatIsWrong gives it answers that are right, and each kind of wrong ones.
+// TestOracleNoticesWhatIsWrong shows it answers that are right, and each kind of wrong ones.
 func TestOracleNoticesWhatIsWrong(t *testing.T) {
 	key := keyOf("m", "host", 1)
 	for _, c := range []struct {

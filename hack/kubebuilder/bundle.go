@@ -140,7 +140,7 @@ func relatedImages(container *corev1.Container) []object {
 	return images
 }
 
-// install says how the operator is run, and what it may do.
+// install holds how the operator is run, and what it may do.
 func install(s *sources) object {
 	deployment := s.operator.DeepCopy()
 	deployment.Spec.Template.Spec.ServiceAccountName = nameOperator
