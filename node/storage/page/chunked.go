@@ -55,7 +55,7 @@ func (c *chunked[T]) cover(at, count int, arena *Arena) {
 	c.chunks[index] = grown
 }
 
-// drop gives a full chunk back to the arena.
+// drop returns a full chunk to the arena.
 func (c *chunked[T]) drop(index int, arena *Arena) {
 	if arena != nil {
 		arena.give(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.chunks[index]))), chunkBytes))

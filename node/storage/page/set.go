@@ -336,8 +336,8 @@ func (s *Set) Retire(id uint32) {
 	*h = head{}
 }
 
-// ReleaseHeads gives the memory of heads back that know nothing, of some series and their neighbours: when Retire was
-// called for them, and nothing is going to come.
+// ReleaseHeads returns to the arena the chunks of heads in which no series knows anything, of those that these ids
+// are in. Callers retire the series before; whoever appends to one of a chunk later takes it anew.
 func (s *Set) ReleaseHeads(ids []uint32) {
 	last := -1
 	for _, id := range ids {
