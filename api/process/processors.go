@@ -27,6 +27,7 @@ func (r *Registry) NewProcessors() *processor.Pool {
 	r.MustRegister(
 		gauge("raised", "Whether there are more of Go's processors than the machine has, as heavy work and small work meet.", raised),
 		counter("raises_total", "How often heavy work and small work have begun to meet.", func(s processor.Stats) float64 { return float64(s.Raises) }),
+		counter("poller_wakes_total", "Threads that were started to wait for the network beside heavy work.", func(s processor.Stats) float64 { return float64(s.Wakes) }),
 		gauge("slots", "Goroutines that may do heavy work at once.", func(s processor.Stats) int { return s.Slots }),
 		gauge("slots_in_use", "Goroutines that do heavy work.", func(s processor.Stats) int { return s.InUse }),
 		gauge("waiting", "Goroutines that wait for a slot.", func(s processor.Stats) int { return s.Waiting }),

@@ -22,6 +22,8 @@
 // Owners that wait take turns. Beside the slots there is one in reserve, for owners that have had little lately: their reads
 // that take longer than the allowance do not wait for those of others that cannot be paced.
 //
+// Heavy work also sees to it that somebody waits for the network meanwhile (see wakePoller).
+//
 // # Why nothing waits for ever
 //
 // P1. A goroutine has one Work, that of its context. A goroutine that is started for heavy work

@@ -49,6 +49,7 @@ type Pool struct {
 
 	waited  atomic.Int64 // nanoseconds of all waits
 	skipped atomic.Int64 // waits that lasted waitMax
+	wakes   atomic.Int64 // of threads that wait for the network
 }
 
 // queue is the waiters of one owner.
@@ -133,6 +134,7 @@ func Fork(ctx context.Context) (context.Context, *Work) {
 // with adds w to a context, and starts its clock.
 func with(ctx context.Context, w *Work) (context.Context, *Work) {
 	w.resume()
+	w.woken = w.since
 	ctx = context.WithValue(ctx, workKey{}, w)
 	w.done = ctx.Done()
 	return ctx, w
@@ -335,6 +337,7 @@ type Stats struct {
 	Skipped int64         // waits that lasted too long, after which the work went on without a slot
 	Raised  bool          // there are more Ps, as heavy work and small work meet
 	Raises  int64         // how often that has begun
+	Wakes   int64         // threads that were started to wait for the network beside heavy work
 }
 
 // Stats returns the present figures.
@@ -348,5 +351,6 @@ func (p *Pool) Stats() Stats {
 	return Stats{
 		Slots: p.slots, InUse: inUse, Waiting: int(p.waiters.Load()), Waited: time.Duration(p.waited.Load()), Skipped: p.skipped.Load(),
 		Raised: p.extra.raised.Load(), Raises: p.extra.raises.Load(),
+		Wakes: p.wakes.Load(),
 	}
 }

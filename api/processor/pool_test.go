@@ -343,3 +343,33 @@ func BenchmarkPace(b *testing.B) {
 	}
 	w.End()
 }
+
+// TestWakesPoller: beside work that has lasted for a while, and from the begin of what may last without a call of Pace, threads
+// are started that wait for the network; not for small work.
+func TestWakesPoller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(1)
+		wakes := func(want int64, when string) {
+			t.Helper()
+			if n := p.Stats().Wakes; n != want {
+				t.Errorf("%s: %d, want %d", when, n, want)
+			}
+		}
+		for range 10 {
+			_, small := p.Begin(t.Context(), "a")
+			burn(pollerKept / 2)
+			small.Pace()
+			small.EndAll()
+		}
+		wakes(0, "after small work")
+		_, parser := p.Begin(t.Context(), "a")
+		parser.Heavy()
+		wakes(1, "before work that cannot be paced")
+		for range 100 {
+			burn(pollerKept / 5)
+			parser.Pace()
+		}
+		wakes(21, "during work")
+		parser.EndAll()
+	})
+}

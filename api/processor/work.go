@@ -34,6 +34,15 @@ type Work struct {
 	running bool            // its time counts as work, from since on
 	since   time.Time       // valid if running
 	began   time.Time       // when the slot was taken; valid if held
+	woken   time.Time       // when wakePoller did something, or the request began
+}
+
+// Owner returns whose request it is; "": not known.
+func (w *Work) Owner() string {
+	if w == nil {
+		return ""
+	}
+	return w.request.owner
 }
 
 // Heavy waits for a slot, whatever the request has used of its allowance. It is called before work
@@ -43,6 +52,7 @@ func (w *Work) Heavy() {
 		return
 	}
 	w.request.heavy.Store(true)
+	w.woken = time.Time{} // it may be long until the next call of Pace
 	w.Pace()
 }
 
@@ -59,6 +69,7 @@ func (w *Work) Pace() {
 		used = w.request.used.Add(int64(now.Sub(w.since)))
 	}
 	w.running, w.since = true, now
+	w.wakePoller(now)
 	switch {
 	case w.held != nothing && w.mayKeep(now):
 		return
@@ -76,6 +87,21 @@ func (w *Work) Pace() {
 		}
 	}
 	w.resume()
+}
+
+// pollerKept is how long after the begin of a request, and after wakePoller, a call of it does nothing.
+const pollerKept = 500 * time.Microsecond
+
+// wakePoller makes sure that a thread waits for the network, if a P is free. A thread of Go's scheduler that waits for it runs
+// the goroutine of a lone connection that has become readable itself, and starts no other thread in its place. While that
+// goroutine computes, nobody notices requests on other connections, until 10 ms later the runtime's monitor looks. A new
+// goroutine makes the scheduler start a thread, which then waits for the network.
+func (w *Work) wakePoller(now time.Time) {
+	if now.Sub(w.woken) >= pollerKept {
+		w.woken = now
+		w.pool.wakes.Add(1)
+		go func() {}()
+	}
 }
 
 // mayKeep reports whether a slot needs not to be given up now. It is kept for a slice, and longer while there is neither small

@@ -3,6 +3,7 @@ package admission
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,13 +37,12 @@ func (q *Query) All(holds func(database string) bool) bool {
 type Controller struct {
 	options Options
 	metrics *metrics
-	places  chan struct{} // one for each query that runs
-	bytes   atomic.Int64  // charged to all queries
+	places  *places
+	memory  *memory
 	last    atomic.Uint64 // the newest id
 
 	mu struct {
 		sync.Mutex
-		waiting int
 		running map[uint64]*Entry
 		of      map[string]int // queries that run, by database
 		slow    []Report       // the oldest first
@@ -52,7 +52,7 @@ type Controller struct {
 // New returns a Controller that runs no queries.
 func New(o Options) *Controller {
 	o.setDefaults()
-	l := &Controller{options: o, places: make(chan struct{}, o.RunningAllMax)}
+	l := &Controller{options: o, places: newPlaces(o.RunningAllMax, o.WaitingMax), memory: newMemory(o.BytesAllMax)}
 	l.mu.running = map[uint64]*Entry{}
 	l.mu.of = map[string]int{}
 	l.metrics = newMetrics(l, o.Registerer)
@@ -60,7 +60,7 @@ func New(o Options) *Controller {
 }
 
 // Bytes returns the memory that all queries are charged for.
-func (c *Controller) Bytes() int64 { return c.bytes.Load() }
+func (c *Controller) Bytes() int64 { return c.memory.bytes() }
 
 type entryKey struct{}
 
@@ -72,7 +72,8 @@ func (c *Controller) Begin(ctx context.Context, q Query) (context.Context, *Entr
 	if limits.Timeout > 0 {
 		ctx, cancelTimer = context.WithTimeoutCause(ctx, limits.Timeout, ErrTimeout)
 	}
-	if err := c.enter(ctx, q.Database, limits.RunningMax); err != nil {
+	owner := ownerOf(ctx, &q)
+	if err := c.enter(ctx, owner, q.Database, limits.RunningMax); err != nil {
 		cancelTimer()
 		return nil, nil, err
 	}
@@ -80,7 +81,7 @@ func (c *Controller) Begin(ctx context.Context, q Query) (context.Context, *Entr
 	if len(q.Text) > textBytesMax {
 		q.Text = strings.ToValidUTF8(q.Text[:textBytesMax], "") + "…"
 	}
-	e := &Entry{controller: c, id: c.last.Add(1), query: q, limits: limits, began: c.options.Clock(), cancel: cancel, cancelTimer: cancelTimer}
+	e := &Entry{controller: c, id: c.last.Add(1), query: q, owner: owner, limits: limits, began: c.options.Clock(), cancel: cancel, cancelTimer: cancelTimer}
 	c.mu.Lock()
 	c.mu.running[e.id] = e
 	c.mu.Unlock()
@@ -98,19 +99,25 @@ func (c *Controller) Prepare(ctx context.Context, run func() error) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, ErrTimeout)
 		defer cancel()
 	}
-	if err := c.enterPlace(ctx); err != nil {
+	owner := ownerOf(ctx, &Query{})
+	if err := c.enterPlace(ctx, owner); err != nil {
 		return err
 	}
-	defer func() { <-c.places }()
+	defer c.places.release(owner)
 	return run()
 }
 
+// ownerOf returns whom a query is charged to: who has the request's work, or else its user.
+func ownerOf(ctx context.Context, q *Query) string {
+	return cmp.Or(processor.Of(ctx).Owner(), q.User)
+}
+
 // enter waits for a place, as a query of a database.
-func (c *Controller) enter(ctx context.Context, database string, runningMax int) error {
+func (c *Controller) enter(ctx context.Context, owner, database string, runningMax int) error {
 	if err := c.enterDatabase(database, runningMax); err != nil {
 		return err
 	}
-	err := c.enterPlace(ctx)
+	err := c.enterPlace(ctx, owner)
 	if err != nil {
 		c.leaveDatabase(database)
 	}
@@ -118,26 +125,21 @@ func (c *Controller) enter(ctx context.Context, database string, runningMax int)
 }
 
 // enterPlace waits for a place.
-func (c *Controller) enterPlace(ctx context.Context) error {
-	select {
-	case c.places <- struct{}{}:
+func (c *Controller) enterPlace(ctx context.Context, owner string) error {
+	if c.places.tryAcquire(owner) {
 		return nil
-	default:
 	}
 	processor.Of(ctx).Idle()
-	if !c.wait(1) {
-		return c.refuse("waiting", fmt.Sprintf("%d queries are running and %d wait", cap(c.places), c.options.WaitingMax))
-	}
-	defer c.wait(-1)
-	select {
-	case c.places <- struct{}{}:
+	err := c.places.acquire(ctx, owner)
+	switch running, waiting := c.places.counts(); {
+	case err == nil:
 		return nil
-	case <-ctx.Done():
-		if context.Cause(ctx) == ErrTimeout { //nolint:errorlint // the cause is this very value
-			return c.refuse("waiting", fmt.Sprintf("%d queries are running, and none of them ended in time", cap(c.places)))
-		}
-		return ctx.Err()
+	case errors.Is(err, errNoRoom):
+		return c.refuse("waiting", fmt.Sprintf("%d queries are running and %d wait", running, waiting))
+	case context.Cause(ctx) == ErrTimeout: //nolint:errorlint // the cause is this very value
+		return c.refuse("waiting", fmt.Sprintf("%d queries are running, and none of them ended in time", running))
 	}
+	return err
 }
 
 // enterDatabase counts a query of a database, unless it has too many.
@@ -159,26 +161,9 @@ func (c *Controller) leaveDatabase(database string) {
 	}
 }
 
-// wait counts the queries that wait, and reports whether there was room for one more.
-func (c *Controller) wait(change int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.waiting+change > c.options.WaitingMax {
-		return false
-	}
-	c.mu.waiting += change
-	return true
-}
-
 func (c *Controller) refuse(cause, reason string) error {
 	c.metrics.refused.WithLabelValues(cause).Inc()
 	return &BusyError{Reason: reason}
-}
-
-func (c *Controller) counts() (running, waiting int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.mu.running), c.mu.waiting
 }
 
 // Report describes one query.

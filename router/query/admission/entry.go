@@ -17,6 +17,7 @@ type Entry struct {
 	controller  *Controller
 	id          uint64
 	query       Query
+	owner       string // whom it is charged to
 	limits      Limits
 	began       time.Time
 	ctx         context.Context
@@ -39,14 +40,14 @@ func (e *Entry) Take(bytes int64) error {
 	if e == nil {
 		return nil
 	}
-	held, all := e.bytes.Add(bytes), e.controller.bytes.Add(bytes)
+	held, room := e.bytes.Add(bytes), e.controller.memory.charge(e.owner, bytes)
 	for most := e.most.Load(); held > most && !e.most.CompareAndSwap(most, held); {
 		most = e.most.Load()
 	}
 	if e.limits.BytesMax > 0 && held > e.limits.BytesMax {
 		return &scan.LimitError{What: "bytes", Limit: e.limits.BytesMax}
 	}
-	if limit := e.controller.options.BytesAllMax; limit > 0 && all > limit {
+	if !room {
 		return e.controller.refuse("memory", "the queries that are running hold all the memory that there is for queries")
 	}
 	return nil
@@ -58,7 +59,7 @@ func (e *Entry) Give(bytes int64) {
 		return
 	}
 	e.bytes.Add(-bytes)
-	e.controller.bytes.Add(-bytes)
+	e.controller.memory.charge(e.owner, -bytes)
 }
 
 // Count notes what was read. Error: a *scan.LimitError.
@@ -123,12 +124,12 @@ func (e *Entry) End(err error) {
 		err = context.Cause(e.ctx)
 	}
 	report := e.report(l.options.Clock(), err)
-	l.bytes.Add(-e.bytes.Swap(0))
+	l.memory.charge(e.owner, -e.bytes.Swap(0))
 	l.mu.Lock()
 	delete(l.mu.running, e.id)
 	l.mu.Unlock()
 	l.leaveDatabase(e.query.Database)
-	<-l.places
+	l.places.release(e.owner)
 
 	m, dialect := l.metrics, e.query.Dialect
 	m.ended.WithLabelValues(dialect, outcome(err, e.ctx)).Inc()
