@@ -26,6 +26,7 @@ const (
 	Forwards    Share = "forwards"
 	IDs         Share = "ids"
 	Messages    Share = "messages"
+	Scans       Share = "scans"
 	Inbox       Share = "inbox"
 	Outbox      Share = "outbox"
 	Entries     Share = "entries"
@@ -36,7 +37,7 @@ const (
 
 // allShares returns the shares in the order of logs and of the package's documentation.
 func allShares() []Share {
-	return []Share{Writes, Reads, Calls, Queries, Cache, Forwards, IDs, Messages, Inbox, Outbox, Entries, Series, Maintenance, Spare}
+	return []Share{Writes, Reads, Calls, Queries, Cache, Forwards, IDs, Messages, Scans, Inbox, Outbox, Entries, Series, Maintenance, Spare}
 }
 
 // parts is the number of parts that a limit is divided into.
@@ -49,11 +50,11 @@ func partsOf(r Role) map[Share]int64 {
 	case Router:
 		return map[Share]int64{Writes: 17, Reads: 3, Calls: 3, Queries: 12, Cache: 3, Forwards: 8, IDs: 8, Spare: 10}
 	case Node:
-		return map[Share]int64{Calls: 3, Messages: 12, Inbox: 4, Outbox: 2, Entries: 9, Series: 20, Maintenance: 6, Spare: 8}
+		return map[Share]int64{Calls: 3, Messages: 12, Scans: 3, Inbox: 4, Outbox: 2, Entries: 9, Series: 20, Maintenance: 6, Spare: 5}
 	case LocalCluster:
 		return map[Share]int64{
 			Writes: 12, Reads: 3, Calls: 2, Queries: 5, Cache: 2, Forwards: 3, IDs: 3,
-			Messages: 5, Inbox: 2, Outbox: 1, Entries: 5, Series: 12, Maintenance: 3, Spare: 6,
+			Messages: 5, Scans: 2, Inbox: 2, Outbox: 1, Entries: 5, Series: 12, Maintenance: 3, Spare: 4,
 		}
 	}
 	return map[Share]int64{Writes: 17, Reads: 3, Calls: 3, Queries: 7, Cache: 2, Entries: 3, Series: 19, Maintenance: 5, Spare: 5}

@@ -96,10 +96,48 @@ type Request struct {
 // Limits bound what one request may cost; 0 means no bound. Exceeding one ends
 // the scan with a *LimitError.
 type Limits struct {
-	SeriesMax  int64 // series matched
-	SamplesMax int64 // samples decoded
-	BytesMax   int64 // memory held by the scan itself
+	SeriesMax  int64   // series matched
+	SamplesMax int64   // samples decoded
+	BytesMax   int64   // memory held by the scan itself
+	Account    Account // what that memory is charged to, beside other requests; nil: nothing
 }
+
+// Account bounds the memory of many requests together. Its methods are safe for concurrent use.
+type Account interface {
+	// Take charges bytes. An error ends the request, and what that error leaves charged is nobody's to give back.
+	Take(bytes int64) error
+	// Give takes bytes off the charge.
+	Give(bytes int64)
+}
+
+// Holding is what one holder of memory has charged to an account. It is for one goroutine.
+type Holding struct {
+	Account Account // nil: nothing is charged
+	bytes   int64
+}
+
+// heldUnit is what charges are multiples of: less is not worth the trouble.
+const heldUnit = 16 << 10
+
+// Hold changes the charge to about so many bytes. Errors: those of Account.Take.
+func (h *Holding) Hold(bytes int64) error {
+	bytes = bytes / heldUnit * heldUnit
+	switch more := bytes - h.bytes; {
+	case h.Account == nil || more == 0:
+		return nil
+	case more < 0:
+		h.Account.Give(-more)
+	default:
+		if err := h.Account.Take(more); err != nil {
+			return err
+		}
+	}
+	h.bytes = bytes
+	return nil
+}
+
+// Close gives back all that is charged.
+func (h *Holding) Close() { _ = h.Hold(0) } // which takes nothing
 
 // LimitError describes which limit a request met.
 type LimitError struct {

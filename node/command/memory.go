@@ -4,6 +4,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/member"
 )
 
 // What a node can use of its shares beside node.DefaultMemoryBounds. One that holds more entries
@@ -17,7 +18,7 @@ const (
 func MemoryMost(nodes int) map[memory.Share]int64 {
 	n, most := int64(max(nodes, 1)), node.DefaultMemoryBounds()
 	return map[memory.Share]int64{
-		memory.Messages: n * 8 * transport.MessageBytesMax, memory.Inbox: n * most.InboxBytes, memory.Outbox: n * outboxMax,
+		memory.Messages: n * 8 * transport.MessageBytesMax, memory.Scans: n * member.ScansMax, memory.Inbox: n * most.InboxBytes, memory.Outbox: n * outboxMax,
 		memory.Entries: n * entriesMax, memory.Maintenance: n * most.MaintenanceBytes,
 	}
 }

@@ -116,8 +116,12 @@ func (m *Member) serve() {
 	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.Peers.Server), internal.GRPCOptions()...)...)
 	internal.Register(m.server)
 	m.budgets = internal.Pools()
-	for _, pool := range m.budgets {
-		m.options.Memory.Track(memory.Messages, func() int64 { return pool.Stats().Used })
+	for name, pool := range m.budgets {
+		share := memory.Messages
+		if name == rpc.PoolScans {
+			share = memory.Scans
+		}
+		m.options.Memory.Track(share, func() int64 { return pool.Stats().Used })
 	}
 	m.logger.Info("listening", "port", "rpc", "address", m.listener.Addr().String(), "advertised", m.address())
 	m.running.Go(func() {

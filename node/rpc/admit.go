@@ -58,10 +58,14 @@ func newBounds(o *Options) (b [kinds]bound) {
 	return b
 }
 
+// PoolScans is the pool of what scans hold. All others are of messages.
+const PoolScans = "rpc_scans"
+
 // Pools returns the bounds of bytes by names for metrics.
 func (s *Server) Pools() map[string]*budget.Pool {
 	return map[string]*budget.Pool{
 		"rpc_control": s.bounds[kindControl].bytes, "rpc_writes": s.bounds[kindWrite].bytes, "rpc_requests": s.bounds[kindRequest].bytes,
+		PoolScans: s.scans,
 	}
 }
 

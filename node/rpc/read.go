@@ -18,6 +18,9 @@ func (s *Server) Scan(m *nodev1.ScanRequest, stream grpc.ServerStreamingServer[n
 	if err != nil {
 		return wire.Status(err)
 	}
+	account := s.scanAccount(stream.Context(), request.Selector.Database)
+	defer account.lease.Close()
+	request.Limits.Account = account
 	sink := newScanSink(stream.Send, request.Selector.Shards, request.Steps)
 	if err := s.node.Scan(stream.Context(), request, sink); err != nil {
 		return wire.Status(err)

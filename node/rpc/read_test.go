@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"pgregory.net/rapid"
@@ -229,6 +230,57 @@ func TestScanErrors(t *testing.T) {
 		if err := ask(change); !errors.Is(err, wire.ErrInvalid) {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// TestScansShareMemory: what scans hold at once is bounded, whoever asks, and goes with them.
+func TestScansShareMemory(t *testing.T) {
+	const all = 1 << 20
+	node := &fakeNode{hello: nodeHello("a")}
+	charged, release := make(chan struct{}), make(chan struct{})
+	node.scan = func(_ context.Context, r *ScanRequest, _ ScanSink) error {
+		if err := r.Limits.Account.Take(r.Limits.BytesMax); err != nil {
+			return err
+		}
+		if r.Selector.Database == "holds" {
+			close(charged)
+			<-release
+		}
+		return nil
+	}
+	address, _ := serve(t, node, Options{ScanBytesMax: all})
+	client := dial(t, address, nodeHello("b"))
+	ask := func(ctx context.Context, database string, bytes int64) error {
+		stream, err := client.Scan(ctx, &nodev1.ScanRequest{
+			Selector: &tickmeshv1.Selector{Metric: []byte("m"), Database: []byte(database)}, Shards: []*nodev1.ShardFrom{{Shard: 1}}, Limits: &tickmeshv1.ScanLimits{BytesMax: bytes},
+		})
+		if err != nil {
+			return err
+		}
+		_, err = gather(t, stream)
+		return err
+	}
+	var limit *scan.LimitError
+	if err := ask(t.Context(), "", all+1); !errors.As(err, &limit) || limit.Limit != all {
+		t.Errorf("more than there is: %v", err)
+	}
+	held := make(chan error, 1)
+	go func() { held <- ask(t.Context(), "holds", all*3/4) }()
+	<-charged
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := ask(ctx, "waits", all/2); err == nil {
+		t.Error("two scans hold more than there is")
+	}
+	if err := ask(t.Context(), "small", all/16); err != nil {
+		t.Errorf("a small one of another database: %v", err)
+	}
+	close(release)
+	if err := <-held; err != nil {
+		t.Error(err)
+	}
+	if err := ask(t.Context(), "alone", all); err != nil {
+		t.Errorf("all that there is, when the others have ended: %v", err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
@@ -25,6 +26,7 @@ type Options struct {
 	WriteBytesMax   int64 // of frames in work, over all streams
 	ControlBytesMax int64 // of what keeps the cluster together, as envelopes
 	RequestBytesMax int64 // of all other calls
+	ScanBytesMax    int64 // of what scans hold until they can answer, as the samples that a step sees
 	// Bounds of calls at once, each of which may hold a window (transport.ServerStreamWindowBytes)
 	// that is not charged.
 	WriteCallsMax   int           // 256
@@ -46,6 +48,7 @@ func (o Options) withDefaults() Options {
 	o.WriteBytesMax = cmp.Or(o.WriteBytesMax, bytesMax)
 	o.ControlBytesMax = cmp.Or(o.ControlBytesMax, bytesMax)
 	o.RequestBytesMax = cmp.Or(o.RequestBytesMax, bytesMax)
+	o.ScanBytesMax = cmp.Or(o.ScanBytesMax, bytesMax)
 	o.WriteCallsMax = cmp.Or(o.WriteCallsMax, 256)
 	o.ControlCallsMax = cmp.Or(o.ControlCallsMax, 512)
 	o.RequestCallsMax = cmp.Or(o.RequestCallsMax, 1024)
@@ -74,6 +77,7 @@ type Server struct {
 	node        Node
 	options     Options
 	bounds      [kinds]bound // by kind of call
+	scans       *budget.Pool
 	fetches     *semaphore.Weighted
 	buffers     *transport.Buffers
 	spareFrames sync.Pool // of *writeFrame
@@ -84,7 +88,7 @@ type Server struct {
 func NewServer(node Node, o Options) *Server {
 	o = o.withDefaults()
 	return &Server{
-		node: node, options: o, bounds: newBounds(&o),
+		node: node, options: o, bounds: newBounds(&o), scans: budget.New(o.ScanBytesMax, memoryWaitMax),
 		fetches: semaphore.NewWeighted(o.FetchesMax),
 		buffers: new(transport.Buffers),
 		links:   newLinks(o.Now),

@@ -20,6 +20,7 @@ type shardList[T any] struct {
 	gather
 	bytesMax  int64 // of bytesHeld; 0: Limits.ReadBytesMax
 	bytesHeld atomic.Int64
+	account   scan.Account // of the request
 	// give takes the items of a shard that is complete; one call at a time, and none
 	// after an error.
 	give   func(items []T) error
@@ -39,10 +40,12 @@ type listCall[T any] struct {
 	group *group
 	items map[uint16][]T
 	bytes map[uint16]int64
+	held  int64 // sum of bytes
+	holds scan.Holding
 }
 
 func (l *shardList[T]) newCall(o *group) *listCall[T] {
-	return &listCall[T]{list: l, group: o, items: map[uint16][]T{}, bytes: map[uint16]int64{}}
+	return &listCall[T]{list: l, group: o, items: map[uint16][]T{}, bytes: map[uint16]int64{}, holds: scan.Holding{Account: l.account}}
 }
 
 // add holds an item of a shard.
@@ -57,7 +60,8 @@ func (c *listCall[T]) add(shard uint32, item T, bytes int) error {
 	}
 	c.bytes[r.shard] += int64(bytes)
 	c.items[r.shard] = append(c.items[r.shard], item)
-	return nil
+	c.held += int64(bytes)
+	return c.holds.Hold(c.held)
 }
 
 // end emits what is held of shards that are complete.
@@ -75,7 +79,11 @@ func (c *listCall[T]) end(ends []*nodev1.ShardEnd) error {
 			}
 		}
 		c.list.bytesHeld.Add(-c.bytes[r.shard])
+		c.held -= c.bytes[r.shard]
 		delete(c.bytes, r.shard)
+		if err := c.holds.Hold(c.held); err != nil {
+			return err
+		}
 		c.list.end(c.group, r, shardErr)
 	}
 	return nil
@@ -92,9 +100,8 @@ func (l *shardList[T]) handOver(items []T) error {
 
 // drop forgets what is held of shards that have not ended.
 func (c *listCall[T]) drop() {
-	for _, bytes := range c.bytes {
-		c.list.bytesHeld.Add(-bytes)
-	}
+	c.list.bytesHeld.Add(-c.held)
+	c.holds.Close()
 }
 
 // receive takes a stream's messages until it ends. Errors of take end the read.
@@ -135,6 +142,7 @@ func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 		}
 		return nil
 	})
+	l.account = limits.Account
 	l.ask = func(ctx context.Context, o *group) error {
 		stream, err := await(o.watchdog, func() (nodev1.NodeService_LastClient, error) {
 			return o.node.reads.Last(ctx, &nodev1.LastRequest{

@@ -90,7 +90,12 @@ type scanCall struct {
 
 func (r *scanRun) askNode(ctx context.Context, o *group) error {
 	c := &scanCall{run: r, group: o, worker: noWorker}
-	defer c.drop()
+	defer func() {
+		c.drop()
+		if c.evaluator != nil {
+			c.evaluator.holds.Close()
+		}
+	}()
 	stream, err := await(o.watchdog, func() (nodev1.NodeService_ScanClient, error) {
 		return o.node.reads.Scan(ctx, &nodev1.ScanRequest{
 			Selector: r.selector, Shards: fromOf(o.reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),

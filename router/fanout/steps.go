@@ -18,13 +18,14 @@ import (
 type stepEvaluator struct {
 	*steps.Evaluator
 	bytesMax int64
+	holds    scan.Holding
 	open     bool // samples of the series have come
 	lastMs   int64
 	chunk    scan.Chunk
 }
 
 func newStepEvaluator(ctx context.Context, request *scan.Request) *stepEvaluator {
-	return &stepEvaluator{Evaluator: steps.NewEvaluator(ctx, request.Steps), bytesMax: request.Limits.BytesMax}
+	return &stepEvaluator{Evaluator: steps.NewEvaluator(ctx, request.Steps), bytesMax: request.Limits.BytesMax, holds: scan.Holding{Account: request.Limits.Account}}
 }
 
 func (e *stepEvaluator) begin() {
@@ -54,7 +55,7 @@ func (e *stepEvaluator) add(m *tickmeshv1.Columns) error {
 	if limited(int64(e.Bytes()), e.bytesMax) {
 		return &scan.LimitError{What: "bytes", Limit: e.bytesMax}
 	}
-	return nil
+	return e.holds.Hold(int64(e.Bytes()))
 }
 
 // end returns a copy of the steps, in memory that is given, and their values, which are used again.
@@ -85,7 +86,7 @@ func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Vis
 		}
 		return nil
 	})
-	l.parallel = max(1, request.Parallel)
+	l.parallel, l.account = max(1, request.Parallel), request.Limits.Account
 	if most := request.Limits.BytesMax; most > 0 {
 		l.bytesMax = min(s.cluster.options.Limits.ReadBytesMax, max(1, most/2))
 	}
@@ -100,6 +101,7 @@ func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Vis
 			return err
 		}
 		c := newFoldCall(ctx, l, o, request)
+		defer c.evaluator.holds.Close()
 		return receive(c.listCall, stream.Recv, c.take)
 	}
 	return unlessStopped(l.run(ctx, request.Shards))

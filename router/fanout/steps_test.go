@@ -3,6 +3,7 @@ package fanout
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -73,5 +74,53 @@ func TestFoldBytesMax(t *testing.T) {
 	request.Limits.BytesMax = 1 << 20
 	if err := c.Source(scan.Consistency{}).Scan(t.Context(), request, func(int, *scan.Chunk) error { return nil }); err != nil {
 		t.Error(err)
+	}
+}
+
+// account notes what is charged at most.
+type account struct{ held, top atomic.Int64 }
+
+func (a *account) Take(bytes int64) error {
+	held := a.held.Add(bytes)
+	for top := a.top.Load(); held > top && !a.top.CompareAndSwap(top, held); {
+		top = a.top.Load()
+	}
+	return nil
+}
+
+func (a *account) Give(bytes int64) { a.held.Add(-bytes) }
+
+// TestHeldIsCharged: what waits for the end of its shard is charged, and what nodes send as samples until the values
+// at steps are made of it.
+func TestHeldIsCharged(t *testing.T) {
+	w := newWorld(t, 1, testShards)
+	c := w.open(Limits{})
+	w.fill(c, 40, 300)
+	request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax}
+	request.Steps = &scan.Steps{LastMs: 300_000, StepMs: 100, RangeMs: 60_000, Function: scan.StepNewest, Fold: &scan.Fold{Kind: scan.FoldMax, Names: []string{"n"}}}
+	a := &account{}
+	request.Limits.Account = a
+	if err := c.Source(scan.Consistency{}).Scan(t.Context(), request, func(int, *scan.Chunk) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if a.top.Load() < 64<<10 || a.held.Load() != 0 {
+		t.Errorf("rows: %d bytes were charged at most, %d are left", a.top.Load(), a.held.Load())
+	}
+	a = &account{}
+	at := &scan.Steps{FirstMs: 1 << 20, LastMs: 1 << 20, StepMs: 1, RangeMs: 1 << 20, Function: scan.StepMax}
+	e := newStepEvaluator(t.Context(), &scan.Request{Steps: at, Limits: scan.Limits{Account: a}})
+	e.begin()
+	m := &tickmeshv1.Columns{}
+	for range 8 << 10 {
+		m.TimeDeltasMs, m.Values = append(m.TimeDeltasMs, 1), append(m.Values, 1)
+	}
+	if err := e.add(m); err != nil {
+		t.Fatal(err)
+	}
+	if a.top.Load() < 64<<10 {
+		t.Errorf("samples: %d bytes were charged", a.top.Load())
+	}
+	if e.holds.Close(); a.held.Load() != 0 {
+		t.Errorf("%d bytes are left", a.held.Load())
 	}
 }

@@ -19,7 +19,8 @@ type Reader interface {
 }
 
 // Scan answers a request for steps by the samples of a reader, as scan.Source has it. Limits of
-// the request bound what is read; BytesMax also bounds what is held here. Series of one shard are
+// the request bound what is read; BytesMax also bounds what is held here, which is charged to the
+// account. Series of one shard are
 // visited one after the other, and its groups behind them, where the reader's series are in order
 // of their shards.
 func Scan(ctx context.Context, reader Reader, request *scan.Request, visit scan.Visitor) error {
@@ -49,6 +50,13 @@ func ScanShort(ctx context.Context, reader Reader, request *scan.Request, visit,
 	}
 	run := &scanRun{request: request, visit: visit, samples: samples}
 	workers := make([]*worker, max(1, request.Parallel))
+	defer func() {
+		for _, w := range workers {
+			if w != nil {
+				w.account.Close()
+			}
+		}
+	}()
 	plain := *request
 	plain.Steps = nil
 	err := reader.Scan(ctx, &plain, func(n int, chunk *scan.Chunk) error {
@@ -107,6 +115,7 @@ type worker struct {
 	ref       series.Ref
 	open      bool
 	held      int64
+	account   scan.Holding
 
 	times   []int64 // samples of the open series, while they may be fewer bytes than its values
 	values  []float64
@@ -116,7 +125,7 @@ type worker struct {
 }
 
 func newWorker(ctx context.Context, run *scanRun, number int) *worker {
-	w := &worker{run: run, number: number, evaluator: NewEvaluator(ctx, run.request.Steps)}
+	w := &worker{run: run, number: number, evaluator: NewEvaluator(ctx, run.request.Steps), account: scan.Holding{Account: run.request.Limits.Account}}
 	if run.request.Steps.Fold != nil {
 		w.folder = NewFolder(run.request.Steps)
 	}
@@ -164,6 +173,9 @@ const folderBytesMax = 1 << 20
 // charge holds what the worker has to the limit of the request.
 func (w *worker) charge() error {
 	held := int64(w.evaluator.Bytes() + 8*(cap(w.times)+cap(w.values)))
+	if w.folder != nil {
+		held += int64(w.folder.Bytes())
+	}
 	if held == w.held {
 		return nil
 	}
@@ -172,7 +184,7 @@ func (w *worker) charge() error {
 	if limit := w.run.request.Limits.BytesMax; limit > 0 && all > limit {
 		return &scan.LimitError{What: "bytes", Limit: limit}
 	}
-	return nil
+	return w.account.Hold(held)
 }
 
 // finish visits the open series, or folds it into its group.
@@ -221,7 +233,8 @@ const foldLastBytesMax = 32 << 20
 // Not whole: samples have to be read, as a series has a younger one than the step, or as
 // there are too many groups.
 func foldLast(ctx context.Context, reader Reader, request *scan.Request, visit scan.Visitor) (whole bool, err error) {
-	l := &lastFold{request: request, folders: map[uint16]*Folder{}, bytesMax: foldLastBytesMax}
+	l := &lastFold{request: request, folders: map[uint16]*Folder{}, bytesMax: foldLastBytesMax, account: scan.Holding{Account: request.Limits.Account}}
+	defer l.account.Close()
 	if limit := request.Limits.BytesMax; limit > 0 {
 		l.bytesMax = int(min(limit, foldLastBytesMax))
 	}
@@ -243,6 +256,7 @@ type lastFold struct {
 	folders  map[uint16]*Folder
 	bytes    int
 	bytesMax int
+	account  scan.Holding
 	short    bool // samples have to be read
 
 	times  [1]int64
@@ -262,5 +276,8 @@ func (l *lastFold) add(p scan.Point) error {
 	l.times[0], l.values[0] = p.TimeMs, p.Value
 	_, err := f.Add(p.Key, l.times[:], l.values[:])
 	l.bytes += f.Bytes()
-	return err
+	if err != nil {
+		return err
+	}
+	return l.account.Hold(int64(l.bytes))
 }

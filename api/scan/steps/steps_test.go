@@ -210,3 +210,69 @@ func BenchmarkFolder(b *testing.B) {
 		}
 	}
 }
+
+// account notes what is charged. It refuses what is beyond most.
+type account struct {
+	held, most, top int64
+}
+
+var errAccount = errors.New("the account is full")
+
+func (a *account) Take(bytes int64) error {
+	if a.held+bytes > a.most {
+		return errAccount
+	}
+	a.held += bytes
+	a.top = max(a.top, a.held)
+	return nil
+}
+
+func (a *account) Give(bytes int64) { a.held -= bytes }
+
+// TestHeldIsCharged: samples that a step can see, and groups, are charged while they are held, and a
+// scan ends where its account is full.
+func TestHeldIsCharged(t *testing.T) {
+	const samples = 100_000
+	long := func() (steps.Reader, *scan.Request) {
+		r := request(scan.StepMax, nil)
+		r.Steps.FirstMs, r.Steps.LastMs, r.Steps.RangeMs, r.ToMs = samples*1000, samples*1000, 2*samples*1000, samples*1000
+		return &oneSeries{Memory: scantest.NewMemory(), samples: samples, inChunk: 1000, begin: func() {}}, r
+	}
+	groups := func(function scan.StepFunction, from int64) func() (steps.Reader, *scan.Request) {
+		return func() (steps.Reader, *scan.Request) {
+			m := scantest.NewMemory()
+			for i := range 2000 {
+				if err := m.Put(scantest.Key("", "m", "n", fmt.Sprint(i)), series.Sample{TimeMs: 50_000, Value: 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := request(function, &scan.Fold{Kind: scan.FoldMax, Names: []string{"n"}})
+			r.Steps.FirstMs, r.Steps.LastMs, r.FromMs = from, max(from, r.Steps.LastMs), 0
+			return samplesOnly{m}, r
+		}
+	}
+	for name, c := range map[string]struct {
+		make  func() (steps.Reader, *scan.Request)
+		least int64 // bytes that are held at one time
+	}{
+		"samples of a range": {long, 16 * (samples - 1)}, // without the staleness marker
+		"groups":             {groups(scan.StepCount, 0), 128 << 10},
+		"newest samples":     {groups(scan.StepNewest, 100_000), 128 << 10},
+	} {
+		reader, r := c.make()
+		a := &account{most: 1 << 40}
+		r.Limits.Account = a
+		if err := steps.Scan(t.Context(), reader, r, func(int, *scan.Chunk) error { return nil }); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if a.top < c.least-32<<10 || a.held != 0 {
+			t.Errorf("%s: %d bytes were charged at most, want %d; %d are left", name, a.top, c.least, a.held)
+		}
+		reader, r = c.make()
+		a = &account{most: c.least / 4}
+		r.Limits.Account = a
+		if err := steps.Scan(t.Context(), reader, r, func(int, *scan.Chunk) error { return nil }); !errors.Is(err, errAccount) || a.held != 0 {
+			t.Errorf("%s: %v of a full account; %d bytes are left", name, err, a.held)
+		}
+	}
+}

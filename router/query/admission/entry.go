@@ -96,7 +96,7 @@ func takeOff(from *atomic.Int64, n int64) {
 }
 
 // Limits returns what is left of the query's limits, for one more scan. A limit that is used
-// up leaves 1, not 0, which would be none.
+// up leaves 1, not 0, which would be none. What the scan holds is charged to the entry.
 func (e *Entry) Limits() scan.Limits {
 	if e == nil {
 		return scan.Limits{}
@@ -109,7 +109,7 @@ func (e *Entry) Limits() scan.Limits {
 	}
 	return scan.Limits{
 		SeriesMax: left(e.limits.SeriesMax, e.series.Load()), SamplesMax: left(e.limits.SamplesMax, e.samples.Load()),
-		BytesMax: left(e.limits.BytesMax, e.bytes.Load()),
+		BytesMax: left(e.limits.BytesMax, e.bytes.Load()), Account: e,
 	}
 }
 

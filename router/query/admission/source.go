@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 
 	"github.com/tickmesh/tickmesh/api/processor"
@@ -85,6 +86,6 @@ func (s source) TagValues(ctx context.Context, database, metric, name, prefix st
 
 func strictest(a, b scan.Limits) scan.Limits {
 	return scan.Limits{
-		SeriesMax: stricter(a.SeriesMax, b.SeriesMax), SamplesMax: stricter(a.SamplesMax, b.SamplesMax), BytesMax: stricter(a.BytesMax, b.BytesMax),
+		SeriesMax: stricter(a.SeriesMax, b.SeriesMax), SamplesMax: stricter(a.SamplesMax, b.SamplesMax), BytesMax: stricter(a.BytesMax, b.BytesMax), Account: cmp.Or(a.Account, b.Account),
 	}
 }

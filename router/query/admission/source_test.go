@@ -1,12 +1,14 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -65,6 +67,49 @@ func TestSourceIsBounded(t *testing.T) {
 		// Outside of a query nothing is counted.
 		if err := s.Scan(t.Context(), &request, ignore); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// stepSource makes values at steps as storage does.
+type stepSource struct{ *scantest.Memory }
+
+func (s stepSource) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	if request.Steps == nil {
+		return s.Memory.Scan(ctx, request, visit)
+	}
+	return steps.Scan(ctx, s, request, visit)
+}
+
+// TestScansHoldMemoryOfQueries: the samples that a function sees where they are read are memory of the query, and of
+// all that run.
+func TestScansHoldMemoryOfQueries(t *testing.T) {
+	m := scantest.NewMemory()
+	const samples = 20_000
+	for at := range int64(samples) {
+		if err := m.Put(scantest.Key("", "long"), series.Sample{TimeMs: at, Value: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request := scan.Request{Selector: scan.Selector{Metric: "long"}, ToMs: samples}
+	request.Steps = &scan.Steps{FirstMs: samples, LastMs: samples, StepMs: 1, RangeMs: 2 * samples, Function: scan.StepMax}
+	var busy *BusyError
+	for name, c := range map[string]struct {
+		options Options
+		refused func(error) bool
+	}{
+		"of all": {Options{BytesAllMax: 16 * samples / 2}, func(err error) bool { return errors.As(err, &busy) }},
+		"enough": {Options{BytesAllMax: 16 * samples * 2}, func(err error) bool { return err == nil }},
+	} {
+		l := New(c.options)
+		ctx, e := begin(t, l, Query{})
+		err := l.Source(stepSource{m}).Scan(ctx, &request, func(int, *scan.Chunk) error { return nil })
+		if r := l.Running()[0]; !c.refused(err) || r.Bytes < 16*samples/4 {
+			t.Errorf("%s: %v, and %d bytes at most", name, err, r.Bytes)
+		}
+		e.End(err)
+		if held := l.bytes.Load(); held != 0 {
+			t.Errorf("%s: %d bytes are held at the end", name, held)
 		}
 	}
 }

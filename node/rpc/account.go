@@ -1,0 +1,38 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// scanAccount charges what a scan holds to what all scans of the node may hold. It implements scan.Account.
+type scanAccount struct {
+	ctx   context.Context //nolint:containedctx // of the scan
+	pool  *budget.Pool
+	lease budget.Lease
+}
+
+// scanAccount returns the account of a scan, whose lease the caller closes. Databases share the memory fairly.
+func (s *Server) scanAccount(ctx context.Context, database string) *scanAccount {
+	return &scanAccount{ctx: ctx, pool: s.scans, lease: s.scans.Lease(budget.Owner{Tenant: "database " + database})}
+}
+
+// Take implements scan.Account. It waits for bytes that others give back. Errors: a *scan.LimitError for more than
+// there is, series.ErrOverloaded.
+func (a *scanAccount) Take(bytes int64) error {
+	switch err := a.lease.Acquire(a.ctx, bytes); {
+	case errors.Is(err, budget.ErrTooLarge):
+		return &scan.LimitError{What: "bytes", Limit: a.pool.BytesMax()}
+	case err != nil:
+		return fmt.Errorf("%w: memory for scans of this node: %w", series.ErrOverloaded, err)
+	}
+	return nil
+}
+
+// Give implements scan.Account.
+func (a *scanAccount) Give(bytes int64) { a.lease.Release(bytes) }
