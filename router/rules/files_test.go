@@ -39,9 +39,14 @@ func TestPatterns(t *testing.T) {
 	if got, err := ParseLabels([]string{"b=1=2", "a="}); got.String() != `{a="", b="1=2"}` || err != nil {
 		t.Error(got, err)
 	}
-	for _, text := range []string{"", "am:9093", "ftp://am", "http://", "http://am?x=1", "http://am#x", "http://am\x7f"} {
+	for _, text := range []string{"", "am:9093", "ftp://am", "http://", "http://am?x=1", "http://am#x", "http://am\x7f", "http://u:p@am", "http://token@192.0.2.1:9093/x"} {
 		if got, err := ParseURL(text); err == nil {
 			t.Errorf("%q is taken: %v", text, got)
+		}
+	}
+	for _, text := range []string{"http://am:9093", "https://u:p@am", "http://u:p@127.0.0.1:9093/am", "http://u:p@localhost", "http://u:p@[::1]:9093"} {
+		if _, err := ParseURL(text); err != nil {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

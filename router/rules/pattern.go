@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/loopback"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -63,7 +64,7 @@ func ParseLabels(texts []string) (labels.Labels, error) {
 	return labels.FromMap(all), nil
 }
 
-// ParseURL reads a URL of HTTP.
+// ParseURL reads a URL of HTTP. One with a password is of HTTPS, or of this machine.
 func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -71,6 +72,8 @@ func ParseURL(text string) (*url.URL, error) {
 		return nil, errors.New("expected a URL") // url's error has the text, and with it a password
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return nil, errors.New("expected http://HOST or https://HOST, with a port and a path where they are needed")
+	case u.User != nil && u.Scheme != "https" && !loopback.IsHost(u.Hostname()):
+		return nil, errors.New("the user and password in it would cross the network for everybody to read: use https")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("expected a URL without a query")
 	}
