@@ -95,11 +95,17 @@ func TestBadRules(t *testing.T) {
 	if err := os.WriteFile(file, []byte("groups:\n- name: g\n  rules:\n  - record: a\n    expr: sum(\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	deep := filepath.Join(t.TempDir(), "deep.yaml")
+	if err := os.WriteFile(deep, []byte("groups:\n- name: g\n  rules:\n  - record: a\n    expr: "+strings.Repeat("(", 200_000)+"1"+strings.Repeat(")", 200_000)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ flags, want string }{
+		{"--rules-file " + deep, deep + `:5:11: group "g", rule 1, "a": could not parse expression: the query is too large`},
 		{"--rules-file " + file, file + `:5:11: group "g", rule 1, "a": could not parse expression: 1:5: parse error`},
 		{"--rules-file home=", "expected the path of a file"},
 		{"--alertmanager-url http://am", "--alertmanager-url: expected --rules-file, too"},
 		{"--rules-file x --alertmanager-url http://u:secret@", "--alertmanager-url: expected http://HOST"},
+		{"--rules-file x --alertmanager-url http://u:secret@am.example:9093", "would cross the network for everybody to read: use https"},
 		{"--rules-interval 10ms", "expected 1s or more"},
 		{"--rules-external-labels a", "expected NAME=VALUE"},
 		{"--rules-external-url here", "expected http://HOST"},

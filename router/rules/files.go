@@ -157,6 +157,20 @@ func readFile(path string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
+// measured is the parser of all expressions of rules. It measures them before it parses them.
+type measured struct {
+	parser.Parser
+	measure func(expr string) error
+}
+
+// ParseExpr implements parser.Parser.
+func (p measured) ParseExpr(expr string) (parser.Expr, error) {
+	if err := p.measure(expr); err != nil {
+		return nil, err
+	}
+	return p.Parser.ParseExpr(expr)
+}
+
 // parseFile reads the text of a file as Prometheus does, and refuses what Prometheus only warns of: a second document.
 // Each error begins with the file and, where it is known, the line.
 func parseFile(file string, text []byte, p parser.Parser, logger *slog.Logger) (*rulefmt.RuleGroups, []error) {

@@ -38,6 +38,8 @@ type Options struct {
 	ExternalURL    *url.URL      // that links to this server begin with; default none
 	Alertmanagers  []*url.URL
 	Transport      http.RoundTripper // to Alertmanagers; nil: http.DefaultTransport
+	// Measure refuses an expression that would cost too much to parse. Nil: none is refused.
+	Measure func(expr string) error
 	// Final reports whether an error of Writer stays however often it is tried. Nil: all do.
 	Final func(error) bool
 	// Campaign waits until this process is to evaluate rules. Nil: it always is.
@@ -68,7 +70,7 @@ type Service struct {
 // New reads the files. Errors: ErrFiles.
 func New(o Options) (*Service, error) {
 	o.setDefaults()
-	s := &Service{options: o, parser: parser.NewParser(parser.Options{}), sender: newSender(&o), metrics: map[string]*promrules.Metrics{}, described: newDescriptions(), mirrors: map[string]*mirror{}}
+	s := &Service{options: o, parser: measured{parser.NewParser(parser.Options{}), o.Measure}, sender: newSender(&o), metrics: map[string]*promrules.Metrics{}, described: newDescriptions(), mirrors: map[string]*mirror{}}
 	var err error
 	if s.files, err = openFiles(o.Patterns, s.parser, o.Logger); err != nil {
 		return nil, err
@@ -89,6 +91,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.ExternalURL == nil {
 		o.ExternalURL = &url.URL{}
+	}
+	if o.Measure == nil {
+		o.Measure = func(string) error { return nil }
 	}
 	if o.Final == nil {
 		o.Final = func(error) bool { return true }

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/query/promql"
 	"github.com/tickmesh/tickmesh/router/rules"
 )
 
@@ -68,7 +69,7 @@ func (s *RuleFlags) openRules(b *Backend, here string, registry *process.Registr
 		return nil, nil
 	}
 	o := rules.Options{
-		Interval: time.Duration(s.interval), Campaign: b.CampaignRules, Logger: logger, Registerer: registry,
+		Measure: promql.Measure, Interval: time.Duration(s.interval), Campaign: b.CampaignRules, Logger: logger, Registerer: registry,
 		Final: func(err error) bool { return errors.Is(err, ingest.ErrRefused) },
 	}
 	for _, text := range s.ruleFiles {

@@ -7,6 +7,12 @@ import (
 	"github.com/tickmesh/tickmesh/api/guard"
 )
 
+// Measure checks an expression that somebody else is to parse. Error: guard.ErrTooLarge.
+func Measure(expr string) error {
+	_, err := measure(expr)
+	return err
+}
+
 // measure checks the expressions or selectors of one request before they are parsed. It reads
 // them with the lexer of the parser, which stops where the parser does. Error: guard.ErrTooLarge.
 func measure(texts ...string) (*guard.Meter, error) {
