@@ -65,7 +65,7 @@ func TestNoGETChangesAnything(t *testing.T) {
 	checked := 0
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
-		if len(fields) < 4 || fields[0] == "#" || !slices.Contains([]string{"http", "node"}, fields[0]) ||
+		if len(fields) < 4 || fields[0] == "#" || !slices.Contains([]string{"http", "metrics", "node"}, fields[0]) ||
 			!slices.Contains([]string{"write", "admin", "everything"}, fields[1]) || strings.HasPrefix(fields[3], "/debug/pprof/") {
 			continue
 		}
@@ -95,7 +95,7 @@ func registeredEndpoints(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	ofHTTP, ofGRPC, err := s.Endpoints(&server.Backend{
+	ofHTTP, ofMetrics, ofGRPC, err := s.Endpoints(&server.Backend{
 		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Settler: n, Health: n.Health,
 		Cluster: &member.Standalone{Node: n, DataDir: s.DataDir}, ClusterName: member.StandaloneName,
 	}, logger)
@@ -104,7 +104,7 @@ func registeredEndpoints(t *testing.T) []string {
 	}
 	inside := grpc.NewServer()
 	rpc.NewServer(nil, rpc.Options{}).Register(inside)
-	all := slices.Concat(portEndpoints("http", ofHTTP), portEndpoints("node", nodecommand.Endpoints(n)), ofGRPC)
+	all := slices.Concat(portEndpoints("http", ofHTTP), portEndpoints("metrics", ofMetrics), portEndpoints("node", nodecommand.Endpoints(n)), ofGRPC)
 	for service, info := range inside.GetServiceInfo() {
 		for _, method := range info.Methods {
 			all = append(all, "rpc CALL /"+service+"/"+method.Name)

@@ -160,7 +160,7 @@ func siege(t *testing.T, users bool) {
 	p := startPhases(t, g)
 	p.storms(t, g.storms(), 1500*time.Millisecond, g.alive)
 	p.step(t, "many connections", phaseLong, once(func(t *testing.T) {
-		for _, address := range []string{g.at.HTTP, g.at.Put, g.at.Line, g.at.Graphite, g.at.OTLP, g.grpc} {
+		for _, address := range []string{g.at.HTTP, g.at.Put, g.at.Line, g.at.Graphite, g.at.OTLP, g.grpc, g.metrics} {
 			defer flood(t, address, 500)()
 		}
 		pause(t, scaled(time.Second))
@@ -230,7 +230,7 @@ func (g *ground) checkEnd(t *testing.T) {
 			all.Go(func() { g.call(ctx, attacker(0), userOther, b.method, b.target, b.header, body) })
 		}
 	}
-	for _, address := range []string{g.at.HTTP, g.at.Put, g.at.Line, g.at.Graphite, g.at.OTLP, g.grpc} {
+	for _, address := range []string{g.at.HTTP, g.at.Put, g.at.Line, g.at.Graphite, g.at.OTLP, g.grpc, g.metrics} {
 		defer flood(t, address, 200)()
 	}
 	pause(t, 200*time.Millisecond)

@@ -127,8 +127,10 @@ func (g *ground) tryEndpoints(t *testing.T) {
 	client := clientFrom(attacker(0), true)
 	defer client.CloseIdleConnections()
 	calls := 0
+	addresses := map[string]string{"http": g.at.HTTP, "metrics": g.metrics}
 	for _, e := range expectations(t) {
-		if e.port != "http" {
+		address := addresses[e.port]
+		if address == "" {
 			continue
 		}
 		for _, method := range e.methods {
@@ -138,7 +140,7 @@ func (g *ground) tryEndpoints(t *testing.T) {
 					if user == userAdmin && (n > 0 || e.right == "admin" || e.right == "everything") {
 						continue
 					}
-					g.tryEndpoint(t, client, e, method, naming, user)
+					g.tryEndpoint(t, client, address, e, method, naming, user)
 					calls++
 				}
 			}
@@ -147,7 +149,7 @@ func (g *ground) tryEndpoints(t *testing.T) {
 	t.Logf("%d calls", calls)
 }
 
-func (g *ground) tryEndpoint(t *testing.T, client *http.Client, e expectation, method string, naming naming, user string) {
+func (g *ground) tryEndpoint(t *testing.T, client *http.Client, address string, e expectation, method string, naming naming, user string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	header, body := bodyOf(e, method)
@@ -160,8 +162,8 @@ func (g *ground) tryEndpoint(t *testing.T, client *http.Client, e expectation, m
 		target += "?" + e.query
 	}
 	target = naming.put(target, header)
-	what := fmt.Sprintf("%s %s as %q, database by %s", method, e.path, user, naming.name)
-	a := g.callBy(ctx, client, user, method, "http://"+g.at.HTTP+target, header, body)
+	what := fmt.Sprintf("%s %s %s as %q, database by %s", e.port, method, e.path, user, naming.name)
+	a := g.callBy(ctx, client, user, method, "http://"+address+target, header, body)
 	if user == "" || user == userOther {
 		sent := ""
 		if a.status >= http.StatusBadRequest || failsInside(a) || e.path == "/ui/api/about" {

@@ -39,6 +39,7 @@ type ground struct {
 	at      harness.StandaloneAddresses
 	grpc    string
 	udp     string
+	metrics string
 	users   bool
 	group   *harness.MemoryGroup // nil: memory is sampled instead
 	server  *harness.Standalone
@@ -88,11 +89,11 @@ func prepareGround(t *testing.T, seed uint64, users bool) *ground {
 	if g.at, err = harness.NewStandaloneAddresses(); err != nil {
 		t.Fatal(err)
 	}
-	free, err := harness.FreeAddresses(2)
+	free, err := harness.FreeAddresses(3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.grpc, g.udp = free[0], free[1]
+	g.grpc, g.udp, g.metrics = free[0], free[1], free[2]
 	return g
 }
 
@@ -105,7 +106,7 @@ func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
 	t.Helper()
 	g := prepareGround(t, seed, users)
 	flags := []string{
-		"--grpc-addr", g.grpc, "--udp-addr", g.udp, "--pprof", "--admin", "--shards", "16",
+		"--grpc-addr", g.grpc, "--udp-addr", g.udp, "--metrics-addr", g.metrics, "--pprof", "--admin", "--shards", "16",
 		"--shutdown-timeout", shutdownTimeout.String(), "--wal-sync", "off", "--log-level", "warn",
 	}
 	if users {
@@ -119,6 +120,7 @@ func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
 		g.options.Env = []string{fmt.Sprintf("GOMEMLIMIT=%d", memoryMax/2)}
 	}
 	g.start(t)
+	checkListeners(t, g.server.Process)
 	t.Cleanup(func() {
 		g.server.Kill()
 		if g.group != nil {

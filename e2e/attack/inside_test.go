@@ -67,7 +67,7 @@ func (g *ground) insidePorts(t *testing.T) (inside []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	public := map[string]bool{g.at.HTTP: true, g.at.Put: true, g.at.Line: true, g.at.Graphite: true, g.at.OTLP: true, g.grpc: true}
+	public := map[string]bool{g.at.HTTP: true, g.at.Put: true, g.at.Line: true, g.at.Graphite: true, g.at.OTLP: true, g.grpc: true, g.metrics: true}
 	for _, port := range ports {
 		if !port.Addr().IsLoopback() {
 			t.Errorf("the server listens at %v, beyond the loopback", port)

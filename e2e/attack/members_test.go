@@ -80,9 +80,9 @@ func newMembers(t *testing.T) *members {
 		m.run(t, node, append([]string{"node", "--node-id", id, "--data-dir", filepath.Join(m.dir, id), "--rpc-addr", node.rpc, "--advertise-addr", node.rpc,
 			"--http-addr", node.http, "--wal-sync", "off"}, common("node-"+id)...)...)
 	}
-	router := &member{name: "router", http: m.at.HTTP, knownAddresses: []string{m.at.HTTP, m.at.Put, m.at.Line, m.at.Graphite, m.at.OTLP, m.grpc}}
+	router := &member{name: "router", http: m.at.HTTP, knownAddresses: []string{m.at.HTTP, m.at.Put, m.at.Line, m.at.Graphite, m.at.OTLP, m.grpc, m.metrics}}
 	m.run(t, router, append([]string{"router", "--initial-nodes", "2", "--http-addr", m.at.HTTP, "--put-addr", m.at.Put, "--line-addr", m.at.Line,
-		"--graphite-addr", m.at.Graphite, "--grpc-addr", m.grpc, "--otlp-grpc-addr", m.at.OTLP, "--udp-addr", m.udp, "--udp-user", userOther, "--udp-database", "evil"}, common("router-r1")...)...)
+		"--graphite-addr", m.at.Graphite, "--grpc-addr", m.grpc, "--otlp-grpc-addr", m.at.OTLP, "--metrics-addr", m.metrics, "--udp-addr", m.udp, "--udp-user", userOther, "--udp-database", "evil"}, common("router-r1")...)...)
 	m.server = &harness.Standalone{Process: router.Process, HTTPAddr: m.at.HTTP, PutAddr: m.at.Put, LineAddr: m.at.Line}
 	m.processes = append([]*member{router}, m.nodes...)
 	m.processes = append(m.processes, m.etcd)
@@ -113,6 +113,7 @@ func (m *members) run(t *testing.T, p *member, arguments ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkListeners(t, p.Process)
 	t.Cleanup(func() {
 		p.Kill()
 		if group == nil {

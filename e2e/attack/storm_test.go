@@ -32,6 +32,7 @@ func (g *ground) storms() []storm {
 		{"graphite", "tcp", g.at.Graphite, [][]byte{
 			[]byte("a.b;c=d 1 1700000000\n"), slices.Concat(auth, []byte("a 1 -1\n")), slices.Concat(auth, []byte(graphitePickle)), []byte(graphitePickle),
 		}},
+		{"metrics", "tcp", g.metrics, httpSamples()},
 		{"udp", "udp", g.udp, [][]byte{[]byte("put a 1700000000 1 b=c\n"), []byte("a,b=c d=1\n")}},
 		{"otlp", "tcp", g.at.OTLP, grpcSamples("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export")},
 		{"grpc", "tcp", g.grpc, grpcSamples("/tickmesh.v1.WriteService/WriteStream")},

@@ -153,33 +153,34 @@ func (s *Settings) ServeAPI(ctx context.Context, b *Backend, address string, log
 	return g.address(), func() { g.stop(ctx) }, nil
 }
 
-// Endpoints lists what the HTTP and the gRPC ports of a server answer when every flag is on that
-// adds some: patterns of HTTP, and "PORT CALL METHOD" of gRPC, with full names of methods.
-func (s *Settings) Endpoints(b *Backend, logger *slog.Logger) (http, grpc []string, err error) {
+// Endpoints lists what the ports of a server answer when every flag is on that adds some: patterns of HTTP, of the
+// port for clients and of --metrics-addr, and "PORT CALL METHOD" of gRPC, with full names of methods.
+func (s *Settings) Endpoints(b *Backend, logger *slog.Logger) (http, metrics, grpc []string, err error) {
 	registry := process.NewRegistry()
 	queries := s.newQueries(b, logger, registry)
 	answers, err := queries.handler()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
+	ready := &process.Readiness{Health: b.Health}
 	front, err := ingest.New(s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{
-		Own: answers, Registry: registry, Ready: &process.Readiness{Health: b.Health}, Settler: b.Settler, Admin: true, Pprof: true,
+		Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: true, Pprof: true,
 	})))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	clients, err := api.New(s.apiOptions(b, queries, logger, registry))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	all := *s
 	all.GRPCAddr, all.OTLPAddr = "127.0.0.1:0", "127.0.0.1:0"
 	calls, err := all.listenCalls(clients, front, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer calls.stop(context.Background())
-	return front.Endpoints(), append(calls.api.endpoints("grpc"), calls.otlp.endpoints("otlp")...), nil
+	return front.Endpoints(), process.NewWatchMux(registry, ready).Endpoints(), append(calls.api.endpoints("grpc"), calls.otlp.endpoints("otlp")...), nil
 }
 
 // drain ends what runs, within --shutdown-timeout, and returns how much longer
