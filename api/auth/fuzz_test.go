@@ -69,6 +69,7 @@ func FuzzAuthenticate(f *testing.F) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("users: [{name: ann, tokens: [" + secret.DigestOf("t").String() + "], rights: {'*': read, a: none}}]"))
 	f.Add([]byte("users:\n- name: a\n  tls-names: [x]\n"))
+	f.Add([]byte("issuers:\n- url: https://login.example.com\n  audiences: [tickmesh]\n  name-claim: email\n  algorithms: [RS256]\n  rights:\n  - {claim: groups, values: [ops], rights: {'*': admin}}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := Parse("f", text)
 		if err != nil {

@@ -233,6 +233,29 @@ func TestOTLPBounds(t *testing.T) {
 func FuzzOTLP(f *testing.F) {
 	f.Add(otlpBody(f, []*commonpb.KeyValue{text("service.name", "s"), text("x", "y")}, gaugeOf("g", pointOf(1, text("k", "v")))))
 	f.Add(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{0x12, 2, 0x12, 0}))
+	any := func(v *commonpb.AnyValue) *commonpb.KeyValue { return &commonpb.KeyValue{Key: "k", Value: v} }
+	values := []*commonpb.KeyValue{
+		any(&commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: -7}}), any(&commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: 0.5}}),
+		any(&commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: true}}), any(&commonpb.AnyValue{Value: &commonpb.AnyValue_BytesValue{BytesValue: []byte{1, 2}}}),
+		any(&commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: &commonpb.ArrayValue{Values: []*commonpb.AnyValue{text("", "x").GetValue(), {}}}}}),
+		any(&commonpb.AnyValue{Value: &commonpb.AnyValue_KvlistValue{KvlistValue: &commonpb.KeyValueList{Values: []*commonpb.KeyValue{text("a", "b")}}}}),
+	}
+	const cumulative = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	for _, m := range []*metricspb.Metric{
+		sumOf("s", cumulative, pointOf(1, values...)),
+		{Name: "h", Unit: "s", Data: &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{AggregationTemporality: cumulative, DataPoints: []*metricspb.HistogramDataPoint{
+			{TimeUnixNano: 1e18, Count: 3, Sum: proto.Float64(4), BucketCounts: []uint64{1, 0, 2}, ExplicitBounds: []float64{0.5, 2}, Min: proto.Float64(0), Max: proto.Float64(3)},
+		}}}},
+		{Name: "e", Data: &metricspb.Metric_ExponentialHistogram{ExponentialHistogram: &metricspb.ExponentialHistogram{AggregationTemporality: cumulative, DataPoints: []*metricspb.ExponentialHistogramDataPoint{
+			{TimeUnixNano: 1e18, Count: 6, Sum: proto.Float64(4), Scale: 2, ZeroCount: 1, ZeroThreshold: 0.01,
+				Positive: &metricspb.ExponentialHistogramDataPoint_Buckets{Offset: -3, BucketCounts: []uint64{1, 0, 2}}, Negative: &metricspb.ExponentialHistogramDataPoint_Buckets{Offset: 9, BucketCounts: []uint64{2}}},
+		}}}},
+		{Name: "q", Data: &metricspb.Metric_Summary{Summary: &metricspb.Summary{DataPoints: []*metricspb.SummaryDataPoint{
+			{TimeUnixNano: 1e18, Count: 3, Sum: 4, QuantileValues: []*metricspb.SummaryDataPoint_ValueAtQuantile{{Quantile: 0.5, Value: 1}, {Quantile: 1, Value: 2}}},
+		}}}},
+	} {
+		f.Add(otlpBody(f, []*commonpb.KeyValue{text("service.name", "s")}, m))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var b Batch
 		if err := OTLP(&b, body, Limits{}); err != nil {

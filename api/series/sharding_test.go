@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -156,4 +157,16 @@ func BenchmarkShard(b *testing.B) {
 			}
 		})
 	}
+}
+
+// FuzzShardKey: a key that is taken has one text, and no text is taken for no key.
+func FuzzShardKey(f *testing.F) {
+	for _, text := range []string{"", "00112233445566778899aabbccddeeff", "00112233445566778899AABBCCDDEEFF", strings.Repeat("0", 32), "x"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if k, err := ParseShardKey(text); err == nil && k.String() != text {
+			t.Fatalf("%q became %q", text, k)
+		}
+	})
 }

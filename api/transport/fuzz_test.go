@@ -17,6 +17,22 @@ func FuzzDecodedBytes(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(write)
+	for _, m := range []proto.Message{
+		&tickmeshv1.WriteRequest{Batch: &tickmeshv1.Batch{
+			Definitions: []*tickmeshv1.SeriesHandle{{Handle: 1, Series: &tickmeshv1.Series{Metric: []byte("m"), Tags: []*tickmeshv1.Tag{{Name: []byte("a"), Value: []byte("b")}}}}},
+			Handles:     []uint32{1, 1}, TimeDeltasMs: []int64{5, -1}, Values: []float64{1, 2},
+		}},
+		&tickmeshv1.ScanRequest{
+			Selector: &tickmeshv1.Selector{Metric: []byte("m"), Matchers: []*tickmeshv1.Matcher{{Name: []byte("a"), Values: [][]byte{[]byte("x"), nil}}}},
+			Windows:  &tickmeshv1.Windows{WidthMs: 60_000, Aggregates: []tickmeshv1.Aggregate{1, 2}}, Limits: &tickmeshv1.ScanLimits{SeriesMax: 1},
+		},
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	// Fields of one to four, each an empty message, nested, numbers, groups, and what is cut.
 	for _, text := range []string{"\n\x00\n\x00\n\x00", "\n\x04\n\x02\n\x00", "\x12\x00\x1a\x00\"\x00", "\x08\x96\x01\x10\x01", "\x0b\x0c", "\n\xff\xff\xff\xff\x0f", "\x0a"} {
 		f.Add([]byte(text))

@@ -238,6 +238,7 @@ func FuzzScanMessages(f *testing.F) {
 		&tickmeshv1.Columns{TimeDeltasMs: []int64{5, 1}, Values: []float64{1, math.NaN()}},
 		FromSelector(&scan.Selector{Metric: "m", Matchers: []scan.Matcher{{Name: "a", Kind: scan.MatchIn, Values: []string{"x"}}}}),
 		&tickmeshv1.Series{Metric: []byte("m"), Tags: []*tickmeshv1.Tag{{Name: []byte("b")}, {Name: []byte("a")}}},
+		&tickmeshv1.Windows{WidthMs: 60_000, OriginMs: -1, Aggregates: []tickmeshv1.Aggregate{1, 2}}, &tickmeshv1.ScanLimits{SeriesMax: 1, BytesMax: 2},
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -264,6 +265,18 @@ func FuzzScanMessages(f *testing.F) {
 				if again, err := ToSelector(FromSelector(&s)); err != nil || fmt.Sprint(again) != fmt.Sprint(s) {
 					t.Fatalf("%+v came back as %+v, %v", s, again, err)
 				}
+			}
+		}
+		var windows tickmeshv1.Windows
+		if proto.Unmarshal(b, &windows) == nil {
+			if w, err := ToWindows(&windows); err == nil && (w.WidthMs < 1 || w.Aggregates == 0) {
+				t.Fatalf("windows %+v", w)
+			}
+		}
+		var limits tickmeshv1.ScanLimits
+		if proto.Unmarshal(b, &limits) == nil {
+			if l, err := ToLimits(&limits); err == nil && min(l.SeriesMax, l.SamplesMax, l.BytesMax) < 0 {
+				t.Fatalf("limits %+v", l)
 			}
 		}
 		var m tickmeshv1.Series

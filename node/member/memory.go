@@ -24,7 +24,7 @@ func (m *Member) rpcOptions() rpc.Options {
 	of := func(part, most int64) int { return int(min(max(min(calls, most)*part, callsMin), most)) }
 	return rpc.Options{
 		WriteBytesMax: min(messages/2, poolMax), ControlBytesMax: min(messages/4, poolMax), RequestBytesMax: min(messages/4, poolMax),
-		ScanBytesMax: scans,
+		ScanBytesMax:  scans,
 		WriteCallsMax: of(1, 256), ControlCallsMax: of(2, 512), RequestCallsMax: of(4, 1024),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/tickmesh/tickmesh/api/loopback"
 	"github.com/tickmesh/tickmesh/api/rulefile"
 )
 
@@ -169,6 +171,28 @@ func FuzzParseFile(f *testing.F) {
 			if !strings.HasPrefix(err.Error(), "rules.yaml") || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("%q", err.Error())
 			}
+		}
+	})
+}
+
+// FuzzFlags: what is taken of the flags is what it says, and passwords cross no network as they are.
+func FuzzFlags(f *testing.F) {
+	for _, text := range []string{"home=rules/*.yaml", "a=b", "[", "http://u:p@[::1]:9093/am", "https://am", "http://LOCALHOST%00", "=", "a=\xff"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if p, err := ParsePattern(text); err == nil && (p.Path == "" || !strings.HasSuffix(text, p.Path)) {
+			t.Fatalf("%q: %+v", text, p)
+		}
+		if l, err := ParseLabels([]string{text}); err == nil && l.Len() != 1 {
+			t.Fatalf("%q: %v", text, l)
+		}
+		u, err := ParseURL(text)
+		if err != nil {
+			return
+		}
+		if again, err := url.Parse(u.String()); err != nil || again.Host != u.Host || u.User != nil && u.Scheme == "http" && !loopback.IsHost(again.Hostname()) {
+			t.Fatalf("%q: %v, %v", text, again, err)
 		}
 	})
 }

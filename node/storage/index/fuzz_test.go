@@ -304,3 +304,18 @@ func growing(b []byte) (list []uint32) {
 	}
 	return list
 }
+
+// FuzzFileNames: names of days and months are read as they are written.
+func FuzzFileNames(f *testing.F) {
+	for _, text := range []string{"2026-01-31", "2026-02", "1969-12", "2026-2-1", "+026-01", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if d, ok := parseDay(text); ok && d.String() != text {
+			t.Fatalf("%q became %v", text, d)
+		}
+		if m, ok := parseMonth(text); ok && m.String() != text {
+			t.Fatalf("%q became %v", text, m)
+		}
+	})
+}

@@ -79,7 +79,8 @@ func parseExtentName(name string) (generation uint32, index int, ok bool) {
 	}
 	g, errGeneration := strconv.ParseUint(rest[:8], 16, 32)
 	i, errIndex := strconv.ParseUint(rest[9:], 16, 16)
-	return uint32(g), int(i), errGeneration == nil && errIndex == nil
+	generation, index = uint32(g), int(i)
+	return generation, index, errGeneration == nil && errIndex == nil && extentName("", generation, index) == name
 }
 
 // encodeExtentHeader gives

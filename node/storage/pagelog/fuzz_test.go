@@ -3,6 +3,7 @@ package pagelog
 import (
 	"encoding/binary"
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 
@@ -136,4 +137,15 @@ func TestTruncatedExtent(t *testing.T) {
 	if lost == 0 || seen != len(refs)-lost {
 		t.Errorf("%d pages are lost, %d are seen of %d", lost, seen, len(refs))
 	}
+}
+
+// FuzzFileNames: a name that is taken is that of its extent.
+func FuzzFileNames(f *testing.F) {
+	f.Add(path.Base(extentName("", 7, 3)))
+	f.Add(extentPrefix + "0000000A-0001" + extentSuffix)
+	f.Fuzz(func(t *testing.T, name string) {
+		if generation, index, ok := parseExtentName(name); ok && path.Base(extentName("", generation, index)) != name {
+			t.Fatalf("%q is taken for extent %d of generation %d", name, index, generation)
+		}
+	})
 }

@@ -57,3 +57,19 @@ func TestMissing(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// FuzzOf: what is taken is within its bounds, however it is asked for.
+func FuzzOf(f *testing.F) {
+	f.Add("partial&stale_ms=1500", "", "")
+	f.Add("stale_ms=99999999999999999999", "FALSE", "86400001")
+	f.Fuzz(func(t *testing.T, query, partial, stale string) {
+		form, err := url.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		o, err := Of(http.Header{PartialHeader: {partial}, StaleHeader: {stale}}, form)
+		if err == nil && (o.StalenessMax < 0 || o.StalenessMax > staleMax) {
+			t.Fatalf("%+v", o)
+		}
+	})
+}

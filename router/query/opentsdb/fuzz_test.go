@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -185,6 +186,41 @@ func FuzzLookup(f *testing.F) {
 			if shown := append(q.appendHead(nil, 1, time.Second), "]}"...); !json.Valid(shown) {
 				t.Fatalf("%q is answered by %s", text, shown)
 			}
+		}
+	})
+}
+
+func FuzzParameters(f *testing.F) {
+	for _, seed := range []string{
+		"start=1h-ago&m=sum:rate{counter,,1}:1m-avg-none:m{a=*,b=regexp(x.*)}{c=x}", "start=1&end=2&tz=Europe/Berlin&use_calendar&m=none:m&m=none:m", "start=x&m=sum:m",
+		"tsuid=sum:00016D,&start=1h-ago&ms=false&show_tsuids", "start=-9223372036854775808&m=sum:m", "start=9999999999999&end=1&m=sum:1s-count:m", "m=%00",
+	} {
+		f.Add(seed)
+	}
+	now := time.Unix(1_700_000_000, 0)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := url.ParseQuery(text)
+		if err != nil {
+			return
+		}
+		q, err := parseParameters(p, "own", now, 50)
+		if err != nil {
+			return
+		}
+		if len(q.subs) == 0 || len(q.subs) > 50 {
+			t.Fatalf("%q asks for %d series", text, len(q.subs))
+		}
+	})
+}
+
+// A name of a series opens no other database than that of the request.
+func FuzzTSUID(f *testing.F) {
+	f.Add(string(appendTSUID(nil, scantest.Key("own", "m", "a", "b"))))
+	f.Add(string(appendTSUID(nil, scantest.Key("", "m"))))
+	f.Add("00016")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := selectorOfTSUID(text, "own"); err == nil && (s.Database != "own" || !s.Exact) {
+			t.Fatalf("%q asks for %+v", text, s)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -192,7 +193,7 @@ func FuzzParameters(f *testing.F) {
 		if strings.Count(parameters, ":") > 2 || strings.Count(parameters, "%3A") > 1 {
 			return // subqueries in subqueries take long, as they should
 		}
-		for _, path := range []string{"query", "query_range", "series", "labels", "label/a/values", "parse_query", "format_query", "metadata", "query_exemplars", "status/tsdb"} {
+		for _, path := range []string{"query", "query_range", "series", "labels", "label/a/values", "parse_query", "format_query", "metadata", "query_exemplars", "status/tsdb", "rules", "alerts", "targets/metadata"} {
 			r := httptest.NewRequest("GET", pathPrefix+path, nil)
 			r.URL.RawQuery = parameters + "&timeout=100ms"
 			got := do(h, r)
@@ -202,6 +203,24 @@ func FuzzParameters(f *testing.F) {
 			if !strings.HasPrefix(got.body, `{"status":`) || !strings.HasSuffix(got.body, "}") {
 				t.Fatalf("%s?%s: %s", path, parameters, got.body)
 			}
+		}
+	})
+}
+
+// FuzzRuleFilter: what a request for rules asks for is refused, or within its bounds.
+func FuzzRuleFilter(f *testing.F) {
+	for _, s := range []string{"type=ALERT&rule_name[]=a&group_limit=2&exclude_alerts=TRUE", "match[]={a=~\"b.*\"}&match[]=up", "group_limit=-1", "group_next_token=x", "match[]=(((", "group_limit=2147483648"} {
+		f.Add(s)
+	}
+	h := newHandler(labOptions(f))
+	f.Fuzz(func(t *testing.T, parameters string) {
+		form, err := url.ParseQuery(parameters)
+		if err != nil {
+			return
+		}
+		got, err := h.ruleFilterOf(form)
+		if err == nil && (got.groupsMax < 0 || got.groupsMax > math.MaxInt32 || got.kind != "" && got.kind != "alert" && got.kind != "record") {
+			t.Fatalf("%q: %+v", parameters, got)
 		}
 	})
 }
