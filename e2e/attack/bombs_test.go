@@ -298,7 +298,9 @@ func wideBombs() []bomb {
 	}) {
 		all = append(all, bomb{name: "wide " + name, method: "GET", target: target, body: text(""), times: 16, works: true})
 	}
-	return all
+	// Each sees all samples of a series at once, where they are read.
+	long := "/api/v1/query?db=evil&query=" + url.QueryEscape("max_over_time(long[30d])")
+	return append(all, bomb{name: "long range", method: "GET", target: long, body: text(""), times: 60, works: true})
 }
 
 // throw sends a bomb several times at once and judges the answers. What it gives back looks at

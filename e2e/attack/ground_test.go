@@ -110,7 +110,7 @@ func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
 		"--shutdown-timeout", shutdownTimeout.String(), "--wal-sync", "off", "--log-level", "warn",
 	}
 	if users {
-		flags = append(flags, "--auth-file", g.writeUsers(t, userGone), "--udp-user", userOther, "--udp-database", "evil")
+		flags = append(flags, "--rules-file", g.writeRules(t), "--auth-file", g.writeUsers(t, userGone), "--udp-user", userOther, "--udp-database", "evil")
 	}
 	g.group = memoryGroup(t)
 	g.options = harness.StandaloneOptions{
@@ -188,6 +188,17 @@ func (g *ground) writeUsers(t *testing.T, extra ...string) (path string) {
 	return path
 }
 
+// writeRules writes rules of the victim's database, whose names nobody else may see, and returns what --rules-file is told.
+func (g *ground) writeRules(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(g.dir, "rules.yaml")
+	text := fmt.Sprintf("groups:\n- name: group%[1]s\n  interval: 1s\n  rules:\n  - {record: rule%[1]s, expr: count(canary)}\n  - {alert: alert%[1]s, expr: canary > 10}\n", g.secret)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return g.vault() + "=" + path
+}
+
 // canaries is what the victim has stored, as CSV of InfluxQL tells it.
 const canaries = 50
 
@@ -205,6 +216,13 @@ func (g *ground) fill(t *testing.T) {
 		lines.Reset()
 		for i := range 2000 {
 			fmt.Fprintf(&lines, "wide,a=%d,b=%d value=%d %d\n", part, i, i, now)
+		}
+		g.mustWrite(t, "evil", userOther, lines.String())
+	}
+	for part := range 20 { // a series for which a query of a long range holds 8 MiB
+		lines.Reset()
+		for i := range 25_000 {
+			fmt.Fprintf(&lines, "long value=%d %d\n", i, now-int64(part*25_000+i)*1e9)
 		}
 		g.mustWrite(t, "evil", userOther, lines.String())
 	}

@@ -82,7 +82,7 @@ func newMembers(t *testing.T) *members {
 	}
 	router := &member{name: "router", http: m.at.HTTP, knownAddresses: []string{m.at.HTTP, m.at.Put, m.at.Line, m.at.Graphite, m.at.OTLP, m.grpc, m.metrics}}
 	m.run(t, router, append([]string{"router", "--initial-nodes", "2", "--http-addr", m.at.HTTP, "--put-addr", m.at.Put, "--line-addr", m.at.Line,
-		"--graphite-addr", m.at.Graphite, "--grpc-addr", m.grpc, "--otlp-grpc-addr", m.at.OTLP, "--metrics-addr", m.metrics, "--udp-addr", m.udp, "--udp-user", userOther, "--udp-database", "evil"}, common("router-r1")...)...)
+		"--graphite-addr", m.at.Graphite, "--grpc-addr", m.grpc, "--otlp-grpc-addr", m.at.OTLP, "--metrics-addr", m.metrics, "--rules-file", m.writeRules(t), "--udp-addr", m.udp, "--udp-user", userOther, "--udp-database", "evil"}, common("router-r1")...)...)
 	m.server = &harness.Standalone{Process: router.Process, HTTPAddr: m.at.HTTP, PutAddr: m.at.Put, LineAddr: m.at.Line}
 	m.processes = append([]*member{router}, m.nodes...)
 	m.processes = append(m.processes, m.etcd)
