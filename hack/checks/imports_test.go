@@ -146,7 +146,7 @@ var directions = []direction{
 	{"api/quantity", nil, []string{"."}, "sizes and times as people write them"},
 	{"api/rulefile", []string{"api/quantity"}, []string{"net", "net/http", "google.golang.org/grpc"}, "files of rules know no rule"},
 	{"api/tenancy", []string{"api/guard", "api/rulefile", "api/series"}, []string{"net", "net/http", "google.golang.org/grpc"}, "rules of databases as a value"},
-	{"router/rules", []string{"api/access", "api/backoff", "api/rulefile", "api/series", "api/shardmap"}, []string{"go.etcd.io", "google.golang.org/grpc", "github.com/spf13"}, "rules see queries, writes and elections through interfaces"},
+	{"router/rules", []string{"api/access", "api/backoff", "api/loopback", "api/rulefile", "api/series", "api/shardmap"}, []string{"go.etcd.io", "google.golang.org/grpc", "github.com/spf13"}, "rules see queries, writes and elections through interfaces"},
 	{"router/tenant", []string{"api/scan", "api/series", "api/shardmap", "api/tenancy", "api/access", "api/kept"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "the directory of databases and what they use"},
 	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/admission", "api/processor"}, nil, "a page knows no storage"},
 	{"router/query/admission", []string{"api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
