@@ -108,7 +108,7 @@ func TestScansHoldMemoryOfQueries(t *testing.T) {
 			t.Errorf("%s: %v, and %d bytes at most", name, err, r.Bytes)
 		}
 		e.End(err)
-		if held := l.bytes.Load(); held != 0 {
+		if held := l.Bytes(); held != 0 {
 			t.Errorf("%s: %d bytes are held at the end", name, held)
 		}
 	}
