@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
+	"github.com/tickmesh/tickmesh/api/certificate/ephemeral"
 	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
@@ -44,8 +45,8 @@ func refuseSingleNode(dataDir string) error {
 }
 
 // runLocalCluster runs etcd, nodes and a router in this process: the code of a real
-// cluster, over the loopback, where no other process can call them: the authority of their
-// certificates lives in this process only.
+// cluster, over the loopback, where no other process can call them: the CA of their certificates
+// lives in this process only.
 func runLocalCluster(ctx context.Context, s *standaloneSettings, plan *memory.Plan, rules *process.DatabaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
 	points, err := failpoint.Parse(s.Failpoints, nodecommand.FailpointNames())
 	if err != nil {
@@ -54,12 +55,12 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan *memory.Pl
 	if err := refuseSingleNode(s.DataDir); err != nil {
 		return err
 	}
-	closed, err := newClosedDoors(filepath.Join(s.DataDir, member.LocalTLSDir), time.Now())
+	ca, err := ephemeral.New(member.StandaloneName, filepath.Join(s.DataDir, member.LocalTLSDir), time.Now())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closed.remove()) }()
-	etcd, router, err := startLocalEtcd(ctx, s.DataDir, closed, logger)
+	defer func() { err = errors.Join(err, ca.Remove()) }()
+	etcd, router, err := startLocalEtcd(ctx, s.DataDir, ca, logger)
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan *memory.Pl
 		name := fmt.Sprintf(member.LocalNodeName, i+1)
 		options := s.NodeOptions(plan, s.shards, &s.SeriesLimitFlags, rules, logger, points)
 		options.DataDir = filepath.Join(s.DataDir, name)
-		m, err := startLocalNode(ctx, closed, member.Options{ID: name, Store: store, Node: options, Logger: logger, Memory: plan, Together: true})
+		m, err := startLocalNode(ctx, ca, member.Options{ID: name, Store: store, Node: options, Logger: logger, Memory: plan, Together: true})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -129,9 +130,9 @@ func (s *standaloneSettings) serveCluster(ctx context.Context, r *cluster.Cluste
 }
 
 // startLocalNode starts a node that only this process can call.
-func startLocalNode(ctx context.Context, closed *closedDoors, o member.Options) (m *member.Member, err error) {
+func startLocalNode(ctx context.Context, ca *ephemeral.CA, o member.Options) (m *member.Member, err error) {
 	o.Cluster, o.RPCAddr = member.StandaloneName, localAddress
-	if o.Peers, err = closed.process(certificate.RoleNode, o.ID); err != nil {
+	if o.Peers, err = ca.Credentials(certificate.RoleNode, o.ID); err != nil {
 		return nil, err
 	}
 	return member.Start(ctx, o)
@@ -139,13 +140,13 @@ func startLocalNode(ctx context.Context, closed *closedDoors, o member.Options) 
 
 // startLocalEtcd starts an etcd that only this process can call, and returns the
 // credentials of the router, with which it is called.
-func startLocalEtcd(ctx context.Context, dataDir string, closed *closedDoors, logger *slog.Logger) (*etcdserver.Server, settings.PeerCredentials, error) {
-	router, err := closed.process(certificate.RoleRouter, "")
+func startLocalEtcd(ctx context.Context, dataDir string, ca *ephemeral.CA, logger *slog.Logger) (*etcdserver.Server, settings.PeerCredentials, error) {
+	router, err := ca.Credentials(certificate.RoleRouter, "")
 	if err != nil {
 		return nil, router, err
 	}
 	etcd, err := etcdserver.Start(ctx, etcdserver.Options{
-		DataDir: filepath.Join(dataDir, member.LocalEtcdDir), ClientAddress: localAddress, Log: logger, ClientTLS: closed.etcd, PeerTLS: closed.etcd,
+		DataDir: filepath.Join(dataDir, member.LocalEtcdDir), ClientAddress: localAddress, Log: logger, ClientTLS: ca.EtcdFiles(), PeerTLS: ca.EtcdFiles(),
 	})
 	return etcd, router, err
 }

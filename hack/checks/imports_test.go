@@ -53,6 +53,7 @@ var directions = []direction{
 	{"api/cli/archive", []string{"api"}, nil, "backups as objects, whoever makes them"},
 	{"api/cli/rescue", []string{"api", "proto"}, nil, "the one command that asks nodes and the placement store"},
 	{"api/certificate/command", []string{"api/certificate", "api/display", "api/durable", "api/settings"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "makes files of certificates, whoever uses them"},
+	{"api/certificate/ephemeral", []string{"api/certificate", "api/durable", "api/handshake", "api/settings", "api/shardmap/etcdserver"}, []string{"net"}, "certificates of one process, whatever its roles do with them"},
 	{"api/auth/command", []string{"api/auth", "api/secret"}, nil, "makes what the file of users has"},
 	{"api/shardmap/etcdserver/command", []string{"api/handshake", "api/settings", "api/shardmap/etcdserver"}, nil, "a member of the placement store as a process"},
 	{"operator/drain/command", []string{"api/settings", "operator/drain", "operator/envoy"}, nil, "drains an Envoy as a process"},

@@ -14,8 +14,8 @@ var unlisted = regexp.MustCompile(`http\.(NewServeMux|ServeMux|DefaultServeMux|H
 // listed are the files that may: what they serve is listed by another way.
 var listed = map[string]string{
 	"api/endpoint/endpoint.go": "the Mux that lists what it routes",
-	"router/server/grpc.go":    "endpoints_test.go asks this server for its services",
-	"node/member/member.go":    "endpoints_test.go registers the same service",
+	"router/server/grpc.go":    "e2e/process/endpoints_test.go asks this server for its services",
+	"node/member/member.go":    "e2e/process/endpoints_test.go registers the same service",
 }
 
 // Every server of the product routes by tables that TestEveryEndpointIsAttacked reads.
@@ -31,7 +31,7 @@ func TestRoutesAreListed(t *testing.T) {
 		}
 		for i, line := range strings.Split(string(source), "\n") {
 			if code, _, _ := strings.Cut(line, "//"); unlisted.MatchString(code) {
-				t.Errorf("%s:%d: %s: route by endpoint.Mux, or have endpoints_test.go list it", file, i+1, strings.TrimSpace(line))
+				t.Errorf("%s:%d: %s: route by endpoint.Mux, or have e2e/process/endpoints_test.go list it", file, i+1, strings.TrimSpace(line))
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	fileLinesMax     = 500
 	functionLinesMax = 70
+	rootFilesMax     = 6
 )
 
 // longer lists the files and functions that are longer than the rule, with why.
@@ -92,6 +93,19 @@ func checkFunctions(t *testing.T, file string, source []byte) {
 		if n > functionLinesMax && longer[name] == "" {
 			t.Errorf("%s has %d lines, more than %d", name, n, functionLinesMax)
 		}
+	}
+}
+
+// TestRootIsSmall keeps the root to the commands and where roles are joined; all else has a room.
+func TestRootIsSmall(t *testing.T) {
+	n := 0
+	for _, file := range goFiles(t) {
+		if !strings.Contains(file, "/") {
+			n++
+		}
+	}
+	if n > rootFilesMax {
+		t.Errorf("the root has %d Go files, more than %d: ARCHITECTURE.md lists the packages", n, rootFilesMax)
 	}
 }
 

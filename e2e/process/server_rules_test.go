@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"fmt"
@@ -110,13 +110,9 @@ func TestBadRules(t *testing.T) {
 		{"--rules-external-labels a", "expected NAME=VALUE"},
 		{"--rules-external-url here", "expected http://HOST"},
 	} {
-		root := newRootCommand()
-		root.SetArgs(append([]string{"standalone", "--data-dir", t.TempDir(), "--http-addr", "127.0.0.1:0", "--put-addr", "", "--line-addr", "", "--grpc-addr", "", "--log-level", "error"}, strings.Fields(c.flags)...))
-		root.SetOut(io.Discard)
-		root.SetErr(io.Discard)
-		err := root.ExecuteContext(t.Context())
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, want %s", c.flags, err, c.want)
+		code, _, got := run(t, nil, append([]string{"standalone", "--http-addr", "127.0.0.1:0", "--put-addr", "", "--line-addr", "", "--grpc-addr", "", "--log-level", "error"}, strings.Fields(c.flags)...)...)
+		if code != 1 || !strings.Contains(got, c.want) || strings.Contains(got, "secret") {
+			t.Errorf("%s: code %d, %s, want %s", c.flags, code, got, c.want)
 		}
 	}
 }

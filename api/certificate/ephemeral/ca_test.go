@@ -1,4 +1,4 @@
-package main
+package ephemeral
 
 import (
 	"context"
@@ -13,26 +13,25 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
-	"github.com/tickmesh/tickmesh/node/member"
 )
 
-// TestLocalEtcdIsClosed asks the etcd of a cluster in one process with and without its
-// certificates.
-func TestLocalEtcdIsClosed(t *testing.T) {
+// TestEtcdIsClosed asks the etcd of a cluster in one process with and without its certificates.
+func TestEtcdIsClosed(t *testing.T) {
 	t.Parallel()
+	const cluster = "alone"
 	dir := t.TempDir()
-	closed, err := newClosedDoors(filepath.Join(dir, member.LocalTLSDir), time.Now())
+	ca, err := New(cluster, filepath.Join(dir, "tls"), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	etcd, err := etcdserver.Start(t.Context(), etcdserver.Options{
-		DataDir: filepath.Join(dir, "etcd"), ClientAddress: localAddress, NoSync: true, ClientTLS: closed.etcd, PeerTLS: closed.etcd,
+		DataDir: filepath.Join(dir, "etcd"), ClientAddress: host + ":0", NoSync: true, ClientTLS: ca.EtcdFiles(), PeerTLS: ca.EtcdFiles(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer etcd.Close()
-	router, err := closed.process(certificate.RoleRouter, "")
+	router, err := ca.Credentials(certificate.RoleRouter, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +41,7 @@ func TestLocalEtcdIsClosed(t *testing.T) {
 	}{
 		"its own": {router.Client, true}, "plain": {nil, false}, "anybody": {credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), false},
 	} {
-		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: member.StandaloneName, Credentials: test.secure})
+		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: cluster, Credentials: test.secure})
 		if err != nil {
 			t.Fatal(err)
 		}

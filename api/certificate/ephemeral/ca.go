@@ -1,4 +1,7 @@
-package main
+// Package ephemeral makes certificates for a cluster whose roles share one process. The key of their CA never
+// leaves memory, so no other process can call these roles, and the certificates are worthless once the process ends.
+// It knows no role's code: who serves and calls with the credentials is the caller's matter.
+package ephemeral
 
 import (
 	"crypto/tls"
@@ -15,32 +18,30 @@ import (
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
-	"github.com/tickmesh/tickmesh/node/member"
 )
 
 const (
-	// localValidity is longer than a process lives: its authority ends with it.
-	localValidity = 20 * 365 * 24 * time.Hour
-	localHost     = "127.0.0.1"
+	validity = 20 * 365 * 24 * time.Hour // longer than a process lives, with which the CA ends
+	host     = "127.0.0.1"
 )
 
-// closedDoors are the certificates of a cluster in one process. The key of the authority
-// never leaves its memory.
-type closedDoors struct {
+// CA signs the certificates of one process.
+type CA struct {
 	authority *certificate.Pair
 	pool      *x509.CertPool
+	cluster   string
 	now       time.Time
 	dir       string
 	etcd      etcdserver.TLSFiles // etcd reads its certificate from files, which only this user can read
 }
 
-// newClosedDoors makes an authority, and the files of etcd in dir.
-func newClosedDoors(dir string, now time.Time) (*closedDoors, error) {
-	authority, err := certificate.NewAuthority(member.StandaloneName, "tickmesh standalone", localValidity, now)
+// New makes a CA for a cluster, and writes the certificate of etcd to dir, which it empties first.
+func New(cluster, dir string, now time.Time) (*CA, error) {
+	authority, err := certificate.NewAuthority(cluster, "tickmesh standalone", validity, now)
 	if err != nil {
 		return nil, err
 	}
-	c := &closedDoors{authority: authority, pool: x509.NewCertPool(), now: now, dir: dir}
+	c := &CA{authority: authority, pool: x509.NewCertPool(), cluster: cluster, now: now, dir: dir}
 	c.pool.AddCert(authority.Certificate)
 	pair, err := c.issue(certificate.RoleEtcd, "")
 	if err != nil {
@@ -50,7 +51,7 @@ func newClosedDoors(dir string, now time.Time) (*closedDoors, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.remove(); err != nil { // of a process that was killed
+	if err := c.Remove(); err != nil { // of a process that was killed
 		return nil, err
 	}
 	if err := durable.MakeDir(dir); err != nil {
@@ -63,19 +64,22 @@ func newClosedDoors(dir string, now time.Time) (*closedDoors, error) {
 		durable.Replace(c.etcd.CA, certificate.EncodeCertificates(authority.Certificate)))
 }
 
-func (c *closedDoors) issue(role certificate.Role, id string) (*certificate.Pair, error) {
+func (c *CA) issue(role certificate.Role, id string) (*certificate.Pair, error) {
 	return c.authority.Issue(certificate.Identity{
-		CommonName: string(role), Hosts: []string{localHost}, Name: certificate.Name{Cluster: member.StandaloneName, Role: role, ID: id},
-	}, localValidity, c.now)
+		CommonName: string(role), Hosts: []string{host}, Name: certificate.Name{Cluster: c.cluster, Role: role, ID: id},
+	}, validity, c.now)
 }
 
-// process returns the credentials of a node or the router.
-func (c *closedDoors) process(role certificate.Role, id string) (p settings.PeerCredentials, err error) {
+// EtcdFiles returns the names of the files that etcd reads.
+func (c *CA) EtcdFiles() etcdserver.TLSFiles { return c.etcd }
+
+// Credentials returns those of a node or the router.
+func (c *CA) Credentials(role certificate.Role, id string) (p settings.PeerCredentials, err error) {
 	pair, err := c.issue(role, id)
 	if err != nil {
 		return p, err
 	}
-	p.Names = handshake.Names{Cluster: member.StandaloneName}
+	p.Names = handshake.Names{Cluster: c.cluster}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*pair.TLS()}, RootCAs: c.pool, ClientCAs: c.pool,
 		ClientAuth: tls.RequireAndVerifyClientCert,
@@ -93,5 +97,5 @@ func (c *closedDoors) process(role certificate.Role, id string) (p settings.Peer
 	return p, nil
 }
 
-// remove deletes the files of etcd.
-func (c *closedDoors) remove() error { return os.RemoveAll(c.dir) }
+// Remove deletes the files of etcd.
+func (c *CA) Remove() error { return os.RemoveAll(c.dir) }

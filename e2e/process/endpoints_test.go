@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"log/slog"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/node"
 	nodecommand "github.com/tickmesh/tickmesh/node/command"
 	"github.com/tickmesh/tickmesh/node/member"
@@ -85,12 +86,21 @@ func TestNoGETChangesAnything(t *testing.T) {
 // on that adds an endpoint: PORT METHOD PATH, where the method is ANY if all are taken.
 func registeredEndpoints(t *testing.T) []string {
 	t.Helper()
-	s := &standaloneSettings{}
-	s.Define(pflag.NewFlagSet("endpoints", pflag.ContinueOnError))
+	var s struct {
+		server.Settings
+		nodecommand.StorageFlags
+		nodecommand.SeriesLimitFlags
+	}
+	f := pflag.NewFlagSet("endpoints", pflag.ContinueOnError)
+	for _, part := range []interface{ Define(f *pflag.FlagSet) }{
+		&s.Listeners, &s.StorageFlags, &s.SeriesLimitFlags, &s.WriteLimits, &s.QueryLimits, &s.RuleFlags, &s.Access, &s.PublicTLS, &s.Operation,
+	} {
+		part.Define(f)
+	}
 	s.DataDir, s.Admin, s.Pprof = t.TempDir(), true, true
 	s.HTTPAddr, s.PutAddr, s.LineAddr, s.UDPAddr = "127.0.0.1:0", "", "", ""
 	logger := slog.New(slog.DiscardHandler)
-	n, err := node.Open(s.NodeOptions(nil, s.shards, &s.SeriesLimitFlags, nil, logger, nil))
+	n, err := node.Open(s.NodeOptions(nil, settings.ShardsDefault, &s.SeriesLimitFlags, nil, logger, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,16 +1,13 @@
-package main
+package process
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,45 +22,21 @@ import (
 	"github.com/tickmesh/tickmesh/api/secret"
 )
 
-// startForOTLP runs a server in this process until the test ends, and returns where it serves HTTP and OTLP.
+// startForOTLP starts a server that serves HTTP and OTLP only, and returns where.
 func startForOTLP(t *testing.T, arguments ...string) (http, otlp string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	stdout, banner := io.Pipe()
-	root := newRootCommand()
-	root.SetArgs(append([]string{"standalone", "--data-dir", t.TempDir(), "--http-addr", "127.0.0.1:0", "--put-addr", "", "--line-addr", "",
-		"--grpc-addr", "", "--otlp-grpc-addr", "127.0.0.1:0", "--log-level", "error"}, arguments...))
-	root.SetOut(banner)
-	root.SetErr(io.Discard)
-	ended := make(chan error, 1)
-	go func() {
-		err := root.ExecuteContext(ctx)
-		_ = banner.CloseWithError(fmt.Errorf("the server ended: %w", io.EOF))
-		ended <- err
-	}()
+	s := startProcess(t, 0, append([]string{"standalone", "--data-dir", t.TempDir(), "--http-addr", "127.0.0.1:0", "--put-addr", "", "--line-addr", "",
+		"--grpc-addr", "", "--otlp-grpc-addr", "127.0.0.1:0"}, arguments...)...)
+	address := func(port string) string {
+		return fmt.Sprint(s.waitLog("listening", func(line map[string]any) bool { return line["port"] == port })["address"])
+	}
 	t.Cleanup(func() {
-		cancel()
-		_ = stdout.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
+		s.signal(syscall.SIGTERM)
+		if code := s.wait().ExitCode(); code != 0 {
+			t.Errorf("the server ended with code %d", code)
 		}
 	})
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		if match := regexp.MustCompile(`(http|grpc)://([0-9.:]+)`).FindStringSubmatch(lines.Text()); match != nil {
-			switch {
-			case match[1] == "grpc" && strings.Contains(lines.Text(), "OTLP"):
-				otlp = match[2]
-			case match[1] == "http" && http == "":
-				http = match[2]
-			}
-		}
-		if strings.HasPrefix(lines.Text(), "Stop with") {
-			return http, otlp
-		}
-	}
-	t.Fatal("the banner ends early:", lines.Err())
-	return "", ""
+	return address("http"), address("otlp")
 }
 
 // asked returns the values of an expression's series, by their labels as JSON has them.
@@ -164,7 +137,7 @@ func TestOTLPSignIn(t *testing.T) {
 	for name, right := range map[string]string{"writer": "write", "reader": "read"} {
 		text += fmt.Sprintf("  - {name: %s, tokens: [%s], rights: {default: %s}}\n", name, secret.DigestOf(name).String(), right)
 	}
-	_, otlp := startForOTLP(t, "--auth-file", writeFile(t, text))
+	_, otlp := startForOTLP(t, "--auth-file", writeText(t, text))
 	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "wrong": codes.Unauthenticated, "reader": codes.PermissionDenied, "writer": codes.OK} {
 		options := []otlpmetricgrpc.Option{otlpmetricgrpc.WithEndpoint(otlp), otlpmetricgrpc.WithInsecure()}
 		if token != "" {
