@@ -27,7 +27,7 @@ func TestBackfillsDoNotPileUp(t *testing.T) {
 		if err := w.send(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Settle(ctx); err != nil {
+		if err := n.CompactAll(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

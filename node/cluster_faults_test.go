@@ -161,7 +161,7 @@ func (r *faultRun) step() string {
 		return "move to " + name
 	default:
 		n := r.reach("", name)
-		_ = n.Settle(context.Background()) // a full disk may be its reason not to
+		_ = n.CompactAll(context.Background()) // a full disk may be its reason not to
 		_ = n.checkpoint()
 		r.progress(writes)
 		return "checkpoint of " + name
@@ -227,7 +227,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// mustBeSound waits until all is settled, and compares.
+// mustBeSound waits until the map wants nothing more, and compares.
 func (r *faultRun) mustBeSound() {
 	r.t.Helper()
 	r.await("the end of the moves", func() bool {

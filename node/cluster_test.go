@@ -102,7 +102,7 @@ func (c *testCluster) reach(from, to string) *Node {
 func newTestCluster(t *testing.T) *testCluster {
 	c := &testCluster{t: t, disks: map[string]*vfs.MemFS{}, lives: map[string]*atomic.Bool{}, mode: SyncInterval, stop: make(chan struct{})}
 	c.mu.nodes, c.mu.cut = map[string]*Node{}, map[[2]string]bool{}
-	c.ended.Go(c.settle)
+	c.ended.Go(c.publish)
 	t.Cleanup(func() {
 		close(c.stop)
 		c.ended.Wait()
@@ -220,8 +220,8 @@ func (c *testCluster) place(change func(m shardmap.Map) shardmap.Map) {
 	}
 }
 
-// settle writes what leaders have reached into the map, as the agents do.
-func (c *testCluster) settle() {
+// publish writes what leaders have reached into the map, as the agents do.
+func (c *testCluster) publish() {
 	for {
 		select {
 		case <-c.stop:
@@ -234,12 +234,12 @@ func (c *testCluster) settle() {
 				continue
 			}
 			epoch := c.epoch()
-			for _, s := range n.Settlements(context.Background()) {
+			for _, s := range n.Unpublished(context.Background()) {
 				c.place(func(m shardmap.Map) shardmap.Map {
 					if m.Epoch != epoch {
-						return m // it is not the map that the settlement was confirmed for
+						return m // it is not the map that the configuration was confirmed for
 					}
-					if row, changed := m.Rows[s.Shard].Settled(s.Config); changed {
+					if row, changed := m.Rows[s.Shard].Published(s.Config); changed {
 						m = m.WithRow(s.Shard, row)
 						epoch = m.Epoch
 					}

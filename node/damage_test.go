@@ -91,8 +91,8 @@ func filled(t *testing.T, seed uint64) (*vfs.MemFS, model) {
 		}
 	}
 	fill(20, 10)
-	for _, settle := range []func() error{func() error { return n.Settle(context.Background()) }, n.sealEverything} {
-		if err := settle(); err != nil {
+	for _, finish := range []func() error{func() error { return n.CompactAll(context.Background()) }, n.sealEverything} {
+		if err := finish(); err != nil {
 			t.Fatal(err)
 		}
 		fill(20, 25)

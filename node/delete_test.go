@@ -30,7 +30,7 @@ func TestDeletesAreWorkedIn(t *testing.T) {
 		}
 	}
 	fill(1)
-	if err := n.Settle(ctx); err != nil {
+	if err := n.CompactAll(ctx); err != nil {
 		t.Fatal(err)
 	}
 	most := 0
@@ -62,7 +62,7 @@ func TestDeletesAreWorkedIn(t *testing.T) {
 		t.Fatalf("%q", diff)
 	}
 	for range 3 {
-		if err := n.Settle(ctx); err != nil {
+		if err := n.CompactAll(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -74,7 +74,7 @@ type loop struct {
 	appliers   []chan *round
 	stopped    sync.WaitGroup
 	ended      chan struct{} // closed when run has ended
-	unsettled  chan struct{} // holds one signal
+	publish    chan struct{} // holds one signal
 
 	transfer   *transfer.Service
 	clocks     *clocks
@@ -97,7 +97,7 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 	l := &loop{
 		log: n.log, engine: n.engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
 		queue: newQueue(&o.Memory), waiting: map[uint16]*swapWait{}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
-		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
+		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), publish: make(chan struct{}, 1),
 		transfer: n.transfer, clocks: &n.clocks, forgetting: &n.forgetting,
 	}
 	l.input.Applied = make([]uint64, shards)
@@ -282,9 +282,9 @@ func (l *loop) perform() {
 		figures := l.machine.Figures()
 		l.figures.Store(&figures)
 	}
-	if out.Unsettled {
+	if out.Unpublished {
 		select {
-		case l.unsettled <- struct{}{}:
+		case l.publish <- struct{}{}:
 		default:
 		}
 	}

@@ -193,10 +193,10 @@ func (n *Node) logSinceCheckpoint() int64 {
 	return int64(n.log.End()) - int64(n.checkpoints.reached.Load())
 }
 
-// Settle seals all hot pages, turns the page log into segments, does all
+// CompactAll seals all hot pages, turns the page log into segments, does all
 // compactions that are due and those that take what was deleted from the disk, and gives back the
 // log that is no longer needed.
-func (n *Node) Settle(ctx context.Context) error {
+func (n *Node) CompactAll(ctx context.Context) error {
 	if err := n.sealEverything(); err != nil {
 		return err
 	}

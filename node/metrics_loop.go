@@ -19,7 +19,7 @@ func loopMetrics() []metric {
 		of("shards_relic", "Replicas that take no part, since the log may lack what they had acknowledged: see Power.", func(c *commit.Figures) int64 { return c.Quarantined }),
 		of("shards_orphan", "Shards with data of which the log has lost the group's state. They are not served.", func(c *commit.Figures) int64 { return c.Unclaimed }),
 		of("shards_ending", "Replicas that have ended and whose data is being dropped.", func(c *commit.Figures) int64 { return c.Dropping }),
-		of("shards_unsettled", "Groups led here whose configuration the shard map lacks.", func(c *commit.Figures) int64 { return c.Unsettled }),
+		of("shards_unsettled", "Groups led here whose configuration the shard map lacks.", func(c *commit.Figures) int64 { return c.Unpublished }),
 		of("apply_lag_entries_max", "Entries that are committed and not applied, of the replica that has most.", func(c *commit.Figures) int64 { return c.LagEntries }),
 		counter("shards_recovered_total", "Groups that had lost their majority and went on from the replica here.", func(f *figures) float64 { return float64(f.loop.Recovered) }),
 		counter("inbox_dropped_total", "Envelopes of other nodes that were dropped because too many bytes waited.", func(f *figures) float64 { return float64(f.dropped) }),

@@ -41,7 +41,7 @@ func TestMetrics(t *testing.T) {
 		put(t, n, testKey(i), 1_700_000_000_000, 1)
 	}
 	put(t, n, testKey(0), scan.TimeMsMax+1, 1)
-	if err := n.Settle(ctx); err != nil {
+	if err := n.CompactAll(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Delete(ctx, &scan.Selector{Metric: "m1"}, 0, 1); err != nil {

@@ -244,7 +244,7 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.loop.onBroken = n.noteBroken
-	if err := n.settleDoubts(); err != nil {
+	if err := n.retireGaps(); err != nil {
 		return err
 	}
 	if err := n.beginRun(recovered.Decided()); err != nil {

@@ -74,7 +74,7 @@ func TestLostManifestIsRefused(t *testing.T) {
 		fs := vfs.NewMemFS()
 		n := mustOpen(t, testOptions(fs, SyncOff))
 		put(t, n, testKey(1), 1, 1)
-		if err := n.Settle(context.Background()); err != nil {
+		if err := n.CompactAll(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if err := n.Close(); err != nil {
@@ -152,7 +152,7 @@ func TestCloseEndsScans(t *testing.T) {
 	for i := range 40 {
 		put(t, n, testKey(i), 1, 1)
 	}
-	if err := n.Settle(context.Background()); err != nil {
+	if err := n.CompactAll(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	started, scanned := make(chan struct{}), make(chan error)

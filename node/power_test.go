@@ -54,7 +54,7 @@ func TestPowerCutOfOneBoard(t *testing.T) {
 	b := c.openRenewed("b", old)
 	c.writeSome(want, &at, 20)
 	c.replace("b", old)
-	c.await("the end of the moves", c.settled)
+	c.await("the end of the moves", c.planned)
 	c.mustHave(want)
 	if n := c.relics("b"); n > 0 {
 		t.Errorf("%d relics are left", n)
@@ -85,8 +85,8 @@ func (c *testCluster) replace(name, old string) {
 	})
 }
 
-// settled reports whether the map wants nothing more.
-func (c *testCluster) settled() bool {
+// planned reports whether the map wants nothing more.
+func (c *testCluster) planned() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !slices.ContainsFunc(c.mu.m.Rows, func(row shardmap.Row) bool { return row.Intended != nil })
@@ -181,7 +181,7 @@ func TestPowerCutOfAllBoards(t *testing.T) {
 		}
 		return m
 	})
-	c.await("a second copy", c.settled)
+	c.await("a second copy", c.planned)
 	c.mustHave(synced)
 }
 
@@ -273,7 +273,7 @@ func TestPowerCutOfTwoBoards(t *testing.T) {
 }
 
 // TestRelicOutlivesAnOldMap starts a board after a power cut with the map that it had kept,
-// from before it was settled that its replicas are members, and they are all that has some
+// from before it was published that its replicas are members, and they are all that has some
 // of what was answered.
 func TestRelicOutlivesAnOldMap(t *testing.T) {
 	t.Parallel()
@@ -290,7 +290,7 @@ func TestRelicOutlivesAnOldMap(t *testing.T) {
 	}
 	look(&before)
 	c.aim("b", "c", "d")
-	c.await("the end of the moves", c.settled)
+	c.await("the end of the moves", c.planned)
 	look(&kept)
 	for shard := range kept.Rows { // as it was while they moved
 		row := &kept.Rows[shard]
@@ -444,13 +444,13 @@ func TestLoneGroupsGainMembers(t *testing.T) {
 		c.open("b")
 		c.open("c")
 		c.aim("a", "b", "c")
-		c.await("members", func() bool { c.writeSome(want, &at, 3); return c.settled() })
+		c.await("members", func() bool { c.writeSome(want, &at, 3); return c.planned() })
 		c.kill("a")
 		c.writeSome(want, &at, 20)
 		c.open("a")
 		c.mustHave(want)
 		c.aim("a")
-		c.await("fewer members", func() bool { c.writeSome(want, &at, 3); return c.settled() })
+		c.await("fewer members", func() bool { c.writeSome(want, &at, 3); return c.planned() })
 		c.mustHave(want)
 		for _, name := range []string{"b", "c"} {
 			c.await("data to be dropped", func() bool {
@@ -527,7 +527,7 @@ func TestFailedSyncIsRemembered(t *testing.T) {
 	b = c.openRenewed("b", old)
 	c.writeSome(want, &at, 20)
 	c.replace("b", old)
-	c.await("the end of the moves", c.settled)
+	c.await("the end of the moves", c.planned)
 	c.mustHave(want)
 	again := b.Incarnation()
 	c.kill("b")

@@ -72,7 +72,7 @@ func copyCluster(t *testing.T, names []string, roles map[string]shardmap.Role) (
 	for _, name := range names {
 		n := c.reach("", name)
 		c.await("all to be applied on "+name, func() bool { return c.caughtUp(n) })
-		if err := n.Settle(context.Background()); err != nil {
+		if err := n.CompactAll(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,7 +170,7 @@ func forge(t *testing.T, n *Node, key series.Key, timeMs, value int64) {
 	if err := n.engine.Apply(0, &entry); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Settle(context.Background()); err != nil {
+	if err := n.CompactAll(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }

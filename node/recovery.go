@@ -44,9 +44,9 @@ func (n *Node) recover() (*commit.Recovery, error) {
 	return r, nil
 }
 
-// settleDoubts makes sure that a log with gaps is never replayed again: with the
+// retireGaps makes sure that a log with gaps is never replayed again: with the
 // ids that series get now, its entries would mean others.
-func (n *Node) settleDoubts() error {
+func (n *Node) retireGaps() error {
 	if !n.engine.DoubtsIDs() {
 		return nil
 	}

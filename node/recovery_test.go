@@ -60,7 +60,7 @@ func TestLostStatesLoseNoData(t *testing.T) {
 	for i := range 30 {
 		put(t, n, testKey(i%12), int64(1_700_000_000_000+i), float64(i))
 	}
-	if err := n.Settle(context.Background()); err != nil {
+	if err := n.CompactAll(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 30 {

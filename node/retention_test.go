@@ -156,7 +156,7 @@ func TestRetentionDropsFilesAndSeries(t *testing.T) {
 	old, alive := testKey(1), testKey(2)
 	put(t, n, old, clock.ms.Load(), 1)
 	put(t, n, alive, clock.ms.Load(), 2)
-	if err := n.Settle(ctx); err != nil {
+	if err := n.CompactAll(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for range 40 {
@@ -244,7 +244,7 @@ func TestSamplesBeyondRetentionDefineNothing(t *testing.T) {
 		if diff := differences(m, contents(t, n)); len(diff) > 0 {
 			t.Errorf("%q", diff)
 		}
-		if err := n.Settle(context.Background()); err != nil {
+		if err := n.CompactAll(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		n = reopen(t, n, testOptions(fs, SyncOff))
@@ -267,7 +267,7 @@ func TestExtremeTimes(t *testing.T) {
 		if diff := differences(m, contents(t, n)); len(diff) > 0 {
 			t.Fatalf("%q", diff)
 		}
-		if err := n.Settle(context.Background()); err != nil {
+		if err := n.CompactAll(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -300,7 +300,7 @@ func TestRetentionFreesAFullDisk(t *testing.T) {
 	defer n.Close()
 	ctx := context.Background()
 	put(t, n, testKey(1), clock.ms.Load(), 1)
-	if err := n.Settle(ctx); err != nil {
+	if err := n.CompactAll(ctx); err != nil {
 		t.Fatal(err)
 	}
 	full.Store(true)
@@ -448,7 +448,7 @@ func TestPartitionsFollowTheNodesRetention(t *testing.T) {
 	put(t, n, testKey(1), oldMs, 1)
 	put(t, n, testKey(2), oldMs+5*dayMs, 1)
 	clock.ms.Add((keepDays - 1) * dayMs) // both are old, and kept
-	if err := n.Settle(context.Background()); err != nil {
+	if err := n.CompactAll(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	before := n.engine.Stats().Segments

@@ -91,7 +91,7 @@ retention-rules: [{database: "*", metric: "debug.*", retention: 4h}]
 	want("cut", after)
 	n = reopen(t, n, o)
 	want("after a restart", after)
-	if err := n.Settle(t.Context()); err != nil {
+	if err := n.CompactAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want("compacted", after)

@@ -14,7 +14,7 @@ import (
 // TestNodeIsASource holds the node to the contract of scan.Source with its samples
 // in hot pages, in the page log, in segments, and in merged segments.
 func TestNodeIsASource(t *testing.T) {
-	settle := map[string]func(n *Node) error{
+	states := map[string]func(n *Node) error{
 		"hot":     func(*Node) error { return nil },
 		"sealed":  func(n *Node) error { return sealAll(n) },
 		"flushed": func(n *Node) error { return flushAll(n) },
@@ -26,7 +26,7 @@ func TestNodeIsASource(t *testing.T) {
 			return err
 		},
 	}
-	for name, after := range settle {
+	for name, after := range states {
 		t.Run(name, func(t *testing.T) {
 			scantest.RunSourceTests(t, func(t *testing.T) scantest.Subject {
 				n := mustOpen(t, testOptions(vfs.NewMemFS(), SyncOff))

@@ -13,21 +13,21 @@ import (
 
 // MuxOptions say what the HTTP port of a process answers.
 type MuxOptions struct {
-	Own      http.Handler // of what only this process answers, and of what nobody knows
-	Registry *Registry
-	Ready    *Readiness
-	Settler  Settler // nil: there is nothing to settle
-	Admin    bool    // POST /admin/settle
-	Pprof    bool    // Go's profiles
+	Own       http.Handler // of what only this process answers, and of what nobody knows
+	Registry  *Registry
+	Ready     *Readiness
+	Compactor Compactor // nil: there is nothing to compact
+	Admin     bool      // POST /admin/settle
+	Pprof     bool      // Go's profiles
 }
 
 // NewMux routes what every process answers: metrics, health, profiles and administration.
 func NewMux(o MuxOptions) *endpoint.Mux {
 	m := NewWatchMux(o.Registry, o.Ready)
 	m.Handle("/api/", o.Own)
-	if o.Admin && o.Settler != nil {
+	if o.Admin && o.Compactor != nil {
 		m.HandleFunc("POST /admin/settle", onlyAdmins(func(w http.ResponseWriter, r *http.Request) {
-			if err := o.Settler.Settle(r.Context()); err != nil {
+			if err := o.Compactor.CompactAll(r.Context()); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
 			}
@@ -72,7 +72,7 @@ func onlyAdmins(handler http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Settler brings its data into the form that is smallest and fastest to read.
-type Settler interface {
-	Settle(ctx context.Context) error
+// Compactor brings its data into the form that is smallest and fastest to read.
+type Compactor interface {
+	CompactAll(ctx context.Context) error
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 )
 
-// settlerFunc counts what is asked of a settler.
-type settlerFunc func() error
+// compactorFunc counts what is asked of a Compactor.
+type compactorFunc func() error
 
-func (f settlerFunc) Settle(context.Context) error { return f() }
+func (f compactorFunc) CompactAll(context.Context) error { return f() }
 
 func TestMux(t *testing.T) {
 	queries := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	for _, profiles := range []bool{false, true} {
-		settled := 0
+		compactions := 0
 		m := access.Open(NewMux(MuxOptions{
 			Own: queries, Registry: NewRegistry(), Ready: &Readiness{Health: func() error { return nil }}, Admin: profiles, Pprof: profiles,
-			Settler: settlerFunc(func() error {
-				settled++
+			Compactor: compactorFunc(func() error {
+				compactions++
 				return nil
 			}),
 		}))
 		m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/admin/settle", nil))
-		if (settled == 1) != profiles {
-			t.Errorf("admin %v: settled %d times", profiles, settled)
+		if (compactions == 1) != profiles {
+			t.Errorf("admin %v: compacted %d times", profiles, compactions)
 		}
 		profileStatus := http.StatusTeapot
 		if profiles {

@@ -3,14 +3,14 @@
 // the nodes and what is wanted of them are kept.
 //
 // A Map has a Row for each shard. Row.Members is the configuration of the shard's
-// Raft group as the group's leader settled it last; Row.Intended is what placement
+// Raft group as the group's leader published it last; Row.Intended is what placement
 // wants. Two parties write rows, but for rule M6, both by compare-and-swap of the whole map:
 //
 //   - the placement loop, with what Plan gives: it sets Intended, never Members;
-//   - the leader of a group, with Row.Settled: it sets Members, and clears Intended
+//   - the leader of a group, with Row.Published: it sets Members, and clears Intended
 //     once it is reached.
 //
-// A group's own configuration is the truth about votes. So the leader first settles
+// A group's own configuration is the truth about votes. So the leader first publishes
 // what its configuration is, then goes on towards Intended (or, where that is nil,
 // back to Members).
 //

@@ -150,7 +150,7 @@ func (f *Forecast) reach(m *Map, t *targets, r Rates) bool {
 			continue
 		}
 		f.add(uint16(shard), row, r)
-		m.Rows[shard], _ = row.Settled(row.Intended)
+		m.Rows[shard], _ = row.Published(row.Intended)
 		reached = true
 	}
 	return reached

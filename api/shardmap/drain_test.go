@@ -150,11 +150,11 @@ func TestForecastComesTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := drawSettings(t)
 		nodes := rapid.IntRange(2, 6).Draw(t, "nodes")
-		w := settledWorld(t, nodes, settings, func(int) string { return "" })
+		w := convergedWorld(t, nodes, settings, func(int) string { return "" })
 		w.limits.MovesMax = rapid.IntRange(1, 8).Draw(t, "movesMax")
 		w.state.Desired["n1"] = Draining
 		f := Simulate(w.state, w.limits, Rates{})
-		w.settle()
+		w.converge()
 		if off := max(len(f.Moves)-w.moved, w.moved-len(f.Moves)); off > 1+w.moved/8 {
 			t.Fatalf("%d moves forecast, %d made", len(f.Moves), w.moved)
 		}
@@ -179,7 +179,7 @@ func TestDrainKeepsWitnesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(3, 6).Draw(t, "nodes")
 		zoneOf := rapid.SliceOfN(rapid.SampledFrom([]string{"", "z0", "z1", "z2"}), nodes, nodes).Draw(t, "zones")
-		w := settledWorld(t, nodes, Settings{Shards: rapid.IntRange(1, 16).Draw(t, "shards"), Replication: 2}, func(i int) string { return zoneOf[i] })
+		w := convergedWorld(t, nodes, Settings{Shards: rapid.IntRange(1, 16).Draw(t, "shards"), Replication: 2}, func(i int) string { return zoneOf[i] })
 		drained := rapid.SliceOfNDistinct(rapid.SampledFrom(w.usable()), 1, nodes-1, rapid.ID[string]).Draw(t, "drained")
 		f, err := CheckDrain(w.state, w.limits, Rates{}, drained...)
 		if room := nodes - len(drained); room >= 3 != (err == nil) {

@@ -16,7 +16,7 @@ func TestMajorityKept(t *testing.T) {
 		settings := Settings{Shards: rapid.IntRange(1, 6).Draw(t, "shards"), Replication: rapid.IntRange(1, 3).Draw(t, "replication")}
 		nodes := rapid.IntRange(settings.Replication, 6).Draw(t, "nodes")
 		zones := rapid.IntRange(1, nodes).Draw(t, "zones")
-		w := settledWorld(t, nodes, settings, func(i int) string { return fmt.Sprintf("z%d", i%zones) })
+		w := convergedWorld(t, nodes, settings, func(i int) string { return fmt.Sprintf("z%d", i%zones) })
 		w.limits.MovesMax = rapid.IntRange(1, 4).Draw(t, "movesMax")
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			id := fmt.Sprintf("n%d", rapid.IntRange(1, nodes).Draw(t, "node"))

@@ -65,7 +65,7 @@ type Row struct {
 	RaftIDLast uint64   // the largest raft id that was ever given in this shard
 	Era        uint32   // starts at 1; grows when a group had to go on from an incomplete majority
 	Fresh      bool     `json:",omitempty"` // the group never had data and Members is its first configuration
-	Members    []Member // the group's configuration as its leader settled it last
+	Members    []Member // the group's configuration as its leader published it last
 	Intended   []Member `json:",omitempty"` // what placement wants; nil: nothing to do
 	// Recovered is of the last time that the shard had to go on from one copy; nil: never.
 	Recovered *Recovered `json:",omitempty"`
@@ -154,8 +154,8 @@ func (m Map) WithRow(shard uint16, row Row) Map {
 type Placed struct {
 	Shard uint16
 	Member
-	Intended bool // Row.Intended names it
-	Settled  bool // Row.Members names it
+	Intended  bool // Row.Intended names it
+	Published bool // Row.Members names it
 }
 
 // MembersOn returns the replicas that the map has or intends on a node, in the order

@@ -195,10 +195,10 @@ func TestMembersOn(t *testing.T) {
 	b := Member{Node: "new", Incarnation: incarnation(9), Role: Full}
 	m.Rows[1] = row.WithIntended(append([]Member{b}, row.Members[1:]...))
 	gone := row.Members[0].Node
-	if got := m.MembersOn("new"); len(got) != 1 || got[0].Settled || !got[0].Intended || got[0].Shard != 1 {
+	if got := m.MembersOn("new"); len(got) != 1 || got[0].Published || !got[0].Intended || got[0].Shard != 1 {
 		t.Errorf("on the new node: %+v", got)
 	}
-	if got := m.MembersOn(gone); len(got) != 2 || !got[0].Intended || !got[0].Settled || got[1].Intended || !got[1].Settled {
+	if got := m.MembersOn(gone); len(got) != 2 || !got[0].Intended || !got[0].Published || got[1].Intended || !got[1].Published {
 		t.Errorf("on the one that goes: %+v", got)
 	}
 	if m.Moving() != 1 {
@@ -206,9 +206,9 @@ func TestMembersOn(t *testing.T) {
 	}
 }
 
-// TestSettled walks a row through a move, one called off, and one whose calling off
+// TestPublished walks a row through a move, one called off, and one whose calling off
 // came too late.
-func TestSettled(t *testing.T) {
+func TestPublished(t *testing.T) {
 	member := func(node string, id uint64, role Role) Member {
 		return Member{Node: node, Incarnation: incarnation(int(id)), RaftID: id, Role: role}
 	}
@@ -231,7 +231,7 @@ func TestSettled(t *testing.T) {
 		{"called off too late", row.WithIntended([]Member{a, b, c}), []Member{a, b, d}, true, nil},
 		{"on the way", row.WithIntended([]Member{b, d}), []Member{a, b, d}, true, []Member{b, d}},
 	} {
-		next, changed := x.row.Settled(x.config)
+		next, changed := x.row.Published(x.config)
 		if changed != x.changed || fmt.Sprint(next.Intended) != fmt.Sprint(x.intended) {
 			t.Errorf("%s: %v, %+v", x.name, changed, next)
 		}
@@ -281,18 +281,18 @@ func TestLargestMapFits(t *testing.T) {
 }
 
 // Placement has changed its mind about a replica; the leader, with the older map, has
-// added the one that was wanted before. What it settles must be a valid row.
-func TestSettledGivesUpAnAimInTheSamePlace(t *testing.T) {
+// added the one that was wanted before. What it publishes must be a valid row.
+func TestPublishedGivesUpAnAimInTheSamePlace(t *testing.T) {
 	place := func(node int, id uint64, role Role) Member {
 		return Member{Node: fmt.Sprintf("n%d", node), Incarnation: fmt.Sprintf("%032x", node), RaftID: id, Role: role}
 	}
 	row := Row{Version: 3, RaftIDLast: 3, Era: 1, Members: []Member{place(1, 1, Full)},
 		Intended: []Member{place(1, 1, Full), place(2, 3, Full)}}
-	settled, changed := row.Settled([]Member{place(1, 1, Full), place(2, 2, Learner)})
-	if !changed || settled.Intended != nil {
-		t.Fatalf("settled as %+v", settled)
+	published, changed := row.Published([]Member{place(1, 1, Full), place(2, 2, Learner)})
+	if !changed || published.Intended != nil {
+		t.Fatalf("published as %+v", published)
 	}
-	if err := settled.Validate(); err != nil {
+	if err := published.Validate(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -305,9 +305,9 @@ func TestAimOfALearnerStays(t *testing.T) {
 	}
 	a, b, c := place(1, 1, Full), place(2, 2, Full), place(3, 3, Witness)
 	moving := Row{Version: 1, RaftIDLast: 3, Era: 1, Members: []Member{a, b, c}}.WithIntended([]Member{a, b, place(4, 0, Witness)})
-	learning, _ := moving.Settled([]Member{a, b, c, place(4, 4, Learner)})
+	learning, _ := moving.Published([]Member{a, b, c, place(4, 4, Learner)})
 	givenUp := learning.WithIntended([]Member{a, b, c})
-	left, _ := givenUp.Settled([]Member{a, b, c})
+	left, _ := givenUp.Published([]Member{a, b, c})
 	for _, x := range []struct {
 		name  string
 		row   Row

@@ -8,14 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// settledWorld is a world at rest, with nodes n1 to the number given.
-func settledWorld(t *rapid.T, nodes int, settings Settings, zone func(int) string) *world {
+// convergedWorld is a world at rest, with nodes n1 to the number given.
+func convergedWorld(t *rapid.T, nodes int, settings Settings, zone func(int) string) *world {
 	w := newWorld(t, settings, settings.Shards)
 	w.limits.Create.InitialNodes = nodes
 	for i := range nodes {
 		w.start(fmt.Sprintf("n%d", i+1), zone(i), false)
 	}
-	w.settle()
+	w.converge()
 	w.moved = 0
 	return w
 }
@@ -25,9 +25,9 @@ func TestJoinMovesLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := Settings{Shards: rapid.IntRange(1, 32).Draw(t, "shards"), Replication: rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
 		nodes := rapid.IntRange(settings.Replication, 8).Draw(t, "nodes")
-		w := settledWorld(t, nodes, settings, func(int) string { return "" })
+		w := convergedWorld(t, nodes, settings, func(int) string { return "" })
 		w.start("joins", "", false)
-		w.settle()
+		w.converge()
 		w.checkAtRest()
 		if share := settings.Shards * settings.Replication / (nodes + 1); w.moved != share {
 			t.Fatalf("%d moves, %d would do", w.moved, share)
@@ -41,7 +41,7 @@ func TestLeaveMovesLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := Settings{Shards: rapid.IntRange(1, 32).Draw(t, "shards"), Replication: rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
 		nodes := rapid.IntRange(settings.Replication+1, 8).Draw(t, "nodes")
-		w := settledWorld(t, nodes, settings, func(int) string { return "" })
+		w := convergedWorld(t, nodes, settings, func(int) string { return "" })
 		held := w.loads(Full, nil)["n1"]
 		switch how := rapid.IntRange(0, 2).Draw(t, "how"); {
 		case how == 0:
@@ -54,7 +54,7 @@ func TestLeaveMovesLeast(t *testing.T) {
 		default:
 			w.start("n1", "", true)
 		}
-		w.settle()
+		w.converge()
 		w.checkAtRest()
 		if w.moved != held {
 			t.Fatalf("%d moves, the node held %d", w.moved, held)
@@ -68,9 +68,9 @@ func TestWitnessesMoveLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := Settings{Shards: rapid.IntRange(1, 32).Draw(t, "shards"), Replication: 2}
 		nodes := rapid.IntRange(3, 8).Draw(t, "nodes")
-		w := settledWorld(t, nodes, settings, func(int) string { return "" })
+		w := convergedWorld(t, nodes, settings, func(int) string { return "" })
 		w.start("joins", "", false)
-		w.settle()
+		w.converge()
 		w.checkAtRest()
 		if share := settings.Shards * 3 / (nodes + 1); w.moved > 2*share+2 {
 			t.Fatalf("%d moves for a share of %d", w.moved, share)
@@ -85,7 +85,7 @@ func TestZonesBalance(t *testing.T) {
 		settings := Settings{Shards: rapid.IntRange(1, 24).Draw(t, "shards"), Replication: rapid.IntRange(1, 3).Draw(t, "replication")}
 		zones, size := rapid.IntRange(3, 4).Draw(t, "zones"), rapid.IntRange(1, 3).Draw(t, "size")
 		zone := func(i int) string { return fmt.Sprintf("z%d", i%zones) }
-		w := settledWorld(t, zones*size, settings, zone)
+		w := convergedWorld(t, zones*size, settings, zone)
 		for round := range 2 {
 			for _, role := range []Role{Full, Witness} {
 				if role == Witness && settings.Replication != 2 {
@@ -111,7 +111,7 @@ func TestZonesBalance(t *testing.T) {
 			for i := range zones { // one more node in each zone
 				w.start(fmt.Sprintf("more%d", i), zone(i), false)
 			}
-			w.settle()
+			w.converge()
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestLeadersSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := drawSettings(t)
 		nodes := rapid.IntRange(settings.Replication, 6).Draw(t, "nodes")
-		w := settledWorld(t, nodes, settings, func(int) string { return "" })
+		w := convergedWorld(t, nodes, settings, func(int) string { return "" })
 		leaders := map[uint16]string{}
 		for shard, row := range w.state.Map.Rows {
 			if rapid.IntRange(0, 9).Draw(t, "known") > 0 {
@@ -242,7 +242,7 @@ func TestTwoLoopsRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := drawSettings(t)
 		nodes := rapid.IntRange(2, 7).Draw(t, "nodes")
-		w := settledWorld(t, nodes, settings, func(i int) string { return []string{"", "a", "b"}[i%3] })
+		w := convergedWorld(t, nodes, settings, func(i int) string { return []string{"", "a", "b"}[i%3] })
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			id := fmt.Sprintf("n%d", rapid.IntRange(1, nodes+2).Draw(t, "node"))
 			switch _, known := w.state.Nodes[id]; {

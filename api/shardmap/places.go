@@ -103,7 +103,7 @@ func (p *places) present(m Member) bool {
 // live reports whether a member's process runs.
 func (p *places) live(m Member) bool { return p.all[p.byID[m.Node]].live && p.present(m) }
 
-// stays reports whether a settled member may stay where it is.
+// stays reports whether a published member may stay where it is.
 func (p *places) stays(m Member) bool {
 	at := &p.all[p.byID[m.Node]]
 	return at.wanted && p.present(m) && (at.live || at.deadMs < p.limits.ReplaceAfterMs)
@@ -115,7 +115,7 @@ func (p *places) awaited(m Member) bool {
 	return at.wanted && p.present(m) && (at.live || at.deadMs < p.limits.RetargetAfterMs)
 }
 
-// returns reports whether a settled member that should not stay is still better than
+// returns reports whether a published member that should not stay is still better than
 // none: it is only to be drained, or may come back.
 func (p *places) returns(m Member) bool {
 	at := &p.all[p.byID[m.Node]]

@@ -38,7 +38,7 @@ func TestPlanConverges(t *testing.T) {
 			}
 		}
 		w.state.NowMs += w.limits.ReplaceAfterMs + 1
-		w.settle()
+		w.converge()
 		w.checkAtRest()
 	})
 }

@@ -84,9 +84,9 @@ func Rescue(reports []Report) (Map, error) {
 const rescueMargin = 1_000_000
 
 // rescued is a row with the configuration that a replica has. A configuration says
-// nothing of a row whose map is newer: there Members were settled from a newer one,
+// nothing of a row whose map is newer: there Members were published from a newer one,
 // but then a replica with that one reports too, unless its node is away; the group
-// itself tells its leader, who settles again.
+// itself tells its leader, who publishes again.
 func rescued(row Row, group GroupReport) Row {
 	if len(group.Members) == 0 || group.Era < row.Era {
 		return row

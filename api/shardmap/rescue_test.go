@@ -37,7 +37,7 @@ func TestRescue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := drawSettings(t)
 		nodes := rapid.IntRange(1, 5).Draw(t, "nodes")
-		w := settledWorld(t, nodes, settings, func(int) string { return "" })
+		w := convergedWorld(t, nodes, settings, func(int) string { return "" })
 		history := []Map{w.state.Map.Clone()}
 		w.start("more", "", false)
 		for range rapid.IntRange(0, 20).Draw(t, "changes") {
@@ -69,7 +69,7 @@ func TestRescue(t *testing.T) {
 			}
 		}
 		w.state.Map = &rescued
-		w.settle()
+		w.converge()
 		w.checkAtRest()
 	})
 }

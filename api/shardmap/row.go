@@ -57,7 +57,7 @@ func (r Row) names(node string) bool {
 	return slices.ContainsFunc(r.Members, isOn) || slices.ContainsFunc(r.Intended, isOn)
 }
 
-// MemberOn returns the settled member on an incarnation of a node.
+// MemberOn returns the published member on an incarnation of a node.
 func (r Row) MemberOn(node, incarnation string) (Member, bool) {
 	for _, member := range r.Members {
 		if member.Node == node && member.Incarnation == incarnation {
@@ -67,14 +67,14 @@ func (r Row) MemberOn(node, incarnation string) (Member, bool) {
 	return Member{}, false
 }
 
-// Settled is the row after its leader has found the group's configuration to be
+// Published returns the row after its leader has found the group's configuration to be
 // config: Members are config, and Intended is cleared when it is reached, or when it
 // cannot be reached any more because it names a replica that has left (its raft id
 // is spent; placement decides anew), or another one in the place of a member that has
 // joined meanwhile. It gives false when there is nothing to write.
 //
 // The leader calls it after each change of the configuration and before the next one.
-func (r Row) Settled(config []Member) (Row, bool) {
+func (r Row) Published(config []Member) (Row, bool) {
 	next := r.Clone()
 	next.Members = slices.Clone(config)
 	SortMembers(next.Members)

@@ -60,12 +60,12 @@ func (t *targets) compute(exists bool) {
 		t.mendZones(shard)
 	}
 	t.evenFulls()
-	settled := true
+	fullsStay := true
 	for shard := range t.wishes {
-		settled = settled && slices.Equal(before[shard], t.wishes[shard].fulls)
+		fullsStay = fullsStay && slices.Equal(before[shard], t.wishes[shard].fulls)
 	}
 	if t.replication == 2 {
-		t.decideWitnesses(settled || !exists)
+		t.decideWitnesses(fullsStay || !exists)
 	}
 }
 

@@ -71,7 +71,7 @@ func (t *targets) newWitness(shard int, loads []int) int {
 	return best
 }
 
-// lastWitness returns a settled witness that should not stay but is better than none.
+// lastWitness returns a published witness that should not stay but is better than none.
 func (t *targets) lastWitness(w *wish) int {
 	for _, member := range w.row.Members {
 		if node := t.byID[member.Node]; member.Role == Witness && t.returns(member) && !contains(w.fulls, node) {

@@ -245,7 +245,7 @@ func (w *world) advance(shard uint16, halfway bool) bool {
 			built++
 		}
 	}
-	next, changed := row.Settled(config)
+	next, changed := row.Published(config)
 	if !changed {
 		return false
 	}
@@ -254,8 +254,8 @@ func (w *world) advance(shard uint16, halfway bool) bool {
 	return true
 }
 
-// settle lets placement and all groups go on until nothing is left to do.
-func (w *world) settle() {
+// converge lets placement and all groups go on until nothing is left to do.
+func (w *world) converge() {
 	for round := 0; ; round++ {
 		busy := false
 		// As the loop does: plan anew after each step, until there is none.

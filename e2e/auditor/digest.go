@@ -118,7 +118,7 @@ func nodeDigests(ctx context.Context, m *shardmap.Map, cluster string, node Node
 	defer closeConn()
 	var digests []replicaDigest
 	for _, placed := range m.MembersOn(node.ID) {
-		if placed.Role != shardmap.Full || !placed.Settled {
+		if placed.Role != shardmap.Full || !placed.Published {
 			continue
 		}
 		answer, err := callDigest(ctx, client, placed.Shard)

@@ -157,7 +157,7 @@ func (s *Stage) rolledBack(ctx context.Context) error {
 	defer stranger.Close()
 	view, err := stranger.Load(bounded)
 	for ; err != nil; view, err = stranger.Load(bounded) {
-		if !wait(bounded, settlePause) {
+		if !wait(bounded, pollInterval) {
 			return fmt.Errorf("%w: etcd: %w", ErrStalled, err)
 		}
 	}

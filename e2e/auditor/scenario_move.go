@@ -9,8 +9,8 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// settled returns what is under way; "" when nothing is.
-func settled(view shardmap.View) string {
+// underWay returns what is under way; "" when nothing is.
+func underWay(view shardmap.View) string {
 	if moving := view.Map.Moving(); moving > 0 {
 		return fmt.Sprintf("%d shards are on their way", moving)
 	}
@@ -23,7 +23,7 @@ func holding(nodes ...string) func(view shardmap.View) string {
 		for _, node := range nodes {
 			full := 0
 			for _, placed := range view.Map.MembersOn(node) {
-				if placed.Settled && placed.Role == shardmap.Full {
+				if placed.Published && placed.Role == shardmap.Full {
 					full++
 				}
 			}
@@ -31,7 +31,7 @@ func holding(nodes ...string) func(view shardmap.View) string {
 				return node + " has no full replica"
 			}
 		}
-		return settled(view)
+		return underWay(view)
 	}
 }
 
@@ -43,7 +43,7 @@ func leaving(nodes ...string) func(view shardmap.View) string {
 				return fmt.Sprintf("%s has %d replicas", node, len(placed))
 			}
 		}
-		return settled(view)
+		return underWay(view)
 	}
 }
 
@@ -185,7 +185,7 @@ func whole(view shardmap.View) string {
 			return fmt.Sprintf("shard %d has %d voters, %d of them with data", shard, voters, full)
 		}
 	}
-	return settled(view)
+	return underWay(view)
 }
 
 // refused starts a twin of a node, and waits until it gives up. The clients must not

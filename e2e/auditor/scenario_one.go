@@ -294,7 +294,7 @@ func fillDiskOfServer(ctx context.Context, s *Stage) error {
 			if err := s.Audit.Err(); err != nil {
 				return err
 			}
-			if !wait(bounded, settlePause) {
+			if !wait(bounded, pollInterval) {
 				return fmt.Errorf("%w: no write is refused on a full disk: %s", ErrStalled, s.Audit.tally.lastFailure())
 			}
 		}

@@ -108,7 +108,7 @@ func (s *Stage) synced(ctx context.Context, nodes []*harness.Server) error {
 		}
 		var stands standstill[float64]
 		for now := before; now < before+2; {
-			if stands.tooLong(time.Now(), now) || !wait(ctx, settlePause) {
+			if stands.tooLong(time.Now(), now) || !wait(ctx, pollInterval) {
 				return fmt.Errorf("%w: %s does not sync its log", ErrStalled, node.Name)
 			}
 			if now, err = counterOf(ctx, node, "tickmesh_log_syncs_total"); err != nil {
@@ -222,7 +222,7 @@ func (s *Stage) recover(ctx context.Context) error {
 		if !noMajority.Match(status) {
 			return nil
 		}
-		if !wait(bounded, settlePause) {
+		if !wait(bounded, pollInterval) {
 			return fmt.Errorf("%w: shards have no majority: %s", ErrStalled, status)
 		}
 	}
@@ -241,7 +241,7 @@ func (s *Stage) hearNodes(ctx context.Context) error {
 			!slices.ContainsFunc(found, func(r client.Recovery) bool { return slices.ContainsFunc(r.WaitsFor, runs) }) {
 			return nil
 		}
-		if !wait(ctx, settlePause) {
+		if !wait(ctx, pollInterval) {
 			return fmt.Errorf("%w: nodes do not say what they have: %v: %s", ErrStalled, err, out)
 		}
 	}

@@ -41,7 +41,7 @@ func storm(ctx context.Context, s *Stage) error {
 	if err := s.store.SetDesired(ctx, stormDrained, shardmap.Active); err != nil {
 		return err
 	}
-	return s.until(ctx, "the moves to end", settled)
+	return s.until(ctx, "the moves to end", underWay)
 }
 
 // stormDrained is the node that is drained and wanted again.

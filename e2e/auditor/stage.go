@@ -19,7 +19,7 @@ import (
 // need a hundredth of it alone, and the rest is for a machine that is busy.
 const startBound = 90 * time.Second
 
-const settlePause = 50 * time.Millisecond
+const pollInterval = 50 * time.Millisecond
 
 // faultLeast is how long a fault lasts at least: longer than an election needs, so
 // that it is not over before anybody has noticed.
@@ -214,7 +214,7 @@ func (s *Stage) leader(ctx context.Context) (*harness.Server, error) {
 			s.logf("leaders: %v", leads)
 			return s.Server(best), nil
 		}
-		if !wait(bounded, settlePause) {
+		if !wait(bounded, pollInterval) {
 			return nil, fmt.Errorf("%w: no node leads a shard: %w", ErrStalled, errors.Join(err, bounded.Err()))
 		}
 	}
@@ -245,7 +245,7 @@ func (s *Stage) until(ctx context.Context, what string, why func(view shardmap.V
 		if err := s.Audit.Err(); err != nil {
 			return err
 		}
-		if stands.tooLong(time.Now(), state{epoch, missing}) || !wait(ctx, settlePause) {
+		if stands.tooLong(time.Now(), state{epoch, missing}) || !wait(ctx, pollInterval) {
 			return fmt.Errorf("%w: waiting for %s: %s\n%s", ErrStalled, what, missing, s.Describe())
 		}
 	}

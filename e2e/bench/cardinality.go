@@ -86,7 +86,7 @@ func reportMemory(ctx context.Context, b *bench, server *target.Server, series i
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(b.config.Scale.SettleDuration):
+	case <-time.After(b.config.Scale.RestDuration):
 	}
 	later, err := server.Usage()
 	if err != nil {

@@ -28,17 +28,17 @@ type Config struct {
 
 // Scale is the size of the workloads.
 type Scale struct {
-	Name           string
-	Duration       time.Duration // of one saturated run
-	SeriesCounts   []int         // for cardinality
-	QueryRows      int           // seconds of data of 2,000 series
-	RestartSeries  []int
-	DiskRows       int // seconds of data of 2,000 series
-	MemoryLimit    int64
-	MemoryPoints   int64         // most points written to exceed the limit
-	QueryDuration  time.Duration // of one kind of query at one concurrency
-	SettleDuration time.Duration // wait before memory is read a second time
-	Reads          ReadScale     // of workload queries
+	Name          string
+	Duration      time.Duration // of one saturated run
+	SeriesCounts  []int         // for cardinality
+	QueryRows     int           // seconds of data of 2,000 series
+	RestartSeries []int
+	DiskRows      int // seconds of data of 2,000 series
+	MemoryLimit   int64
+	MemoryPoints  int64         // most points written to exceed the limit
+	QueryDuration time.Duration // of one kind of query at one concurrency
+	RestDuration  time.Duration // wait before memory is read a second time
+	Reads         ReadScale     // of workload queries
 }
 
 // Connections and series of the saturated workloads, as in the budgets.
@@ -64,7 +64,7 @@ var scales = [...]Scale{
 	{
 		Name: "small", Duration: 3 * time.Second, SeriesCounts: []int{100_000}, QueryRows: 7_200,
 		RestartSeries: []int{100_000}, DiskRows: 4_000, MemoryLimit: 64 << 20, MemoryPoints: 100_000_000,
-		QueryDuration: time.Second, SettleDuration: 2 * time.Second,
+		QueryDuration: time.Second, RestDuration: 2 * time.Second,
 		Reads: ReadScale{LongDays: 3, WideSeries: 10_000, ManySeries: 100_000, WriteRate: 100_000},
 	},
 	full("full", 1_000_000),
@@ -76,7 +76,7 @@ func full(name string, manySeries int) Scale {
 	return Scale{
 		Name: name, Duration: 12 * time.Second, SeriesCounts: []int{100_000, 1_000_000, 2_000_000}, QueryRows: 25_000,
 		RestartSeries: []int{100_000, 1_000_000}, DiskRows: 20_000, MemoryLimit: 128 << 20, MemoryPoints: 500_000_000,
-		QueryDuration: 5 * time.Second, SettleDuration: 8 * time.Second,
+		QueryDuration: 5 * time.Second, RestDuration: 8 * time.Second,
 		Reads: ReadScale{LongDays: 30, WideSeries: 100_000, ManySeries: manySeries, WriteRate: 500_000},
 	}
 }

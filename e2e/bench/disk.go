@@ -39,7 +39,7 @@ func runDisk(ctx context.Context, b *bench, t target.Target) error {
 	if server, err = target.Start(ctx, t, options, false); err != nil {
 		return err
 	}
-	if err := settle(ctx, server); err != nil {
+	if err := compact(ctx, server); err != nil {
 		return err
 	}
 	if err := server.Stop(); err != nil {
@@ -70,10 +70,10 @@ func reportDisk(b *bench, server *target.Server, which, name string, points floa
 	return err
 }
 
-// settle asks the server to compact, and waits until its folder has kept its size
+// compact asks the server to compact, and waits until its folder has kept its size
 // for ten seconds, at most two minutes.
-func settle(ctx context.Context, server *target.Server) error {
-	if err := server.Settle(ctx, server); err != nil {
+func compact(ctx context.Context, server *target.Server) error {
+	if err := server.Compact(ctx, server); err != nil {
 		return err
 	}
 	var last int64

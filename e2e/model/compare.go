@@ -100,7 +100,7 @@ func (w *Writer) CompareRead(begin, end View, answer []AnswerSeries) (compared i
 			if !between(before, after, index, v) && (v > 0 || s.timeMs(index) >= w.mu.cutMs) {
 				p, doubt := before.at(index)
 				f.add("%s: write %d is seen by a query before which write %d was acknowledged, and of %d writes none was in doubt but %v",
-					s.at(index), v, p.settled, p.used, doubt)
+					s.at(index), v, p.binding, p.used, doubt)
 			}
 		}
 	}
@@ -121,13 +121,13 @@ func (w *Writer) CompareAll(answer []AnswerSeries) (compared int64, err error) {
 			v, p := seen[index], s.points[index]
 			switch {
 			case s.may(index, v), v == 0 && s.timeMs(index) < w.mu.cutMs:
-				s.settle(index, v)
+				s.bind(index, v)
 			case v == 0:
-				f.add("%s is missing; write %d was acknowledged, in doubt are %v", s.at(index), p.settled, s.doubt[index])
-			case p.settled == 0:
+				f.add("%s is missing; write %d was acknowledged, in doubt are %v", s.at(index), p.binding, s.doubt[index])
+			case p.binding == 0:
 				f.add("%s: write %d is there; the point was deleted, or nothing of it acknowledged nor in doubt", s.at(index), v)
 			default:
-				f.add("%s: write %d is there; write %d was acknowledged", s.at(index), v, p.settled)
+				f.add("%s: write %d is there; write %d was acknowledged", s.at(index), v, p.binding)
 			}
 		}
 	}

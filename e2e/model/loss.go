@@ -8,7 +8,7 @@ import (
 // answered is an acknowledged write that a power cut may still take back.
 type answered struct {
 	index  int
-	before version // what the point was settled at
+	before version // the version that was binding
 	v      version
 	at     time.Time
 }
@@ -17,13 +17,13 @@ type answered struct {
 // than any power cut may reach.
 const answeredKept = time.Minute
 
-// noteAnswered remembers that a write has settled a point that was something else before.
+// noteAnswered remembers that a write has bound a point that was something else before.
 func (s *series) noteAnswered(index int, v version, now time.Time) {
 	old := 0
 	for old < len(s.answered) && now.Sub(s.answered[old].at) > answeredKept {
 		old++
 	}
-	s.answered = append(slices.Delete(s.answered, 0, old), answered{index, s.points[index].settled, v, now})
+	s.answered = append(slices.Delete(s.answered, 0, old), answered{index, s.points[index].binding, v, now})
 }
 
 // mayLose notes that what was acknowledged since a moment, and what is on its way, may be

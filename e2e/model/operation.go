@@ -132,7 +132,7 @@ func (o *Operation) times(s *series, index int) (n int) {
 	return n
 }
 
-// Acknowledge settles everything that the operation did, in order.
+// Acknowledge makes binding everything that the operation did, in order.
 func (w *Writer) Acknowledge(o *Operation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

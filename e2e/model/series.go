@@ -7,7 +7,7 @@ import (
 
 // point is what the model knows about one (series, time).
 type point struct {
-	settled version // of the last acknowledged write, or of the last check
+	binding version // of the last acknowledged write, or of the last check
 	used    version // highest version sent
 }
 
@@ -57,20 +57,20 @@ func (s *series) sendDelete(from, to int) {
 	}
 }
 
-// acknowledge settles a point at a write.
+// acknowledge binds a point to a write.
 func (s *series) acknowledge(index int, v version) {
 	if s.weak[weakWrite{index, v}] {
-		s.doubt[index] = append(s.doubt[index], s.points[index].settled, v)
+		s.doubt[index] = append(s.doubt[index], s.points[index].binding, v)
 	}
 	if !s.serverEnds {
 		s.noteAnswered(index, v, time.Now())
 	}
-	s.settle(index, v)
+	s.bind(index, v)
 }
 
-// settle makes a version binding. Of a server that ends all that was in doubt before is over.
-func (s *series) settle(index int, v version) {
-	s.points[index].settled = v
+// bind makes a version binding. Of a server that ends all that was in doubt before is over.
+func (s *series) bind(index int, v version) {
+	s.points[index].binding = v
 	if s.serverEnds {
 		delete(s.doubt, index)
 		return
@@ -78,7 +78,7 @@ func (s *series) settle(index int, v version) {
 	s.trust(index, v)
 }
 
-// acknowledgeDelete settles [from, to) as deleted.
+// acknowledgeDelete binds [from, to) as deleted.
 func (s *series) acknowledgeDelete(from, to int) {
 	for index := from; index < to; index++ {
 		s.acknowledge(index, 0)
@@ -101,7 +101,7 @@ func (s *series) trust(index int, v version) {
 
 // may reports whether the point may be seen at the version.
 func (s *series) may(index int, v version) bool {
-	return s.points[index].settled == v || slices.Contains(s.doubt[index], v)
+	return s.points[index].binding == v || slices.Contains(s.doubt[index], v)
 }
 
 // clone copies the points in [from, to), for a comparison later on.
@@ -138,12 +138,12 @@ func (v *seriesView) at(index int) (point, []version) {
 }
 
 // between reports whether a read that went from one moment to another may see a point
-// at the version: as it was settled or in doubt at either, or sent in between.
+// at the version: as it was binding or in doubt at either, or sent in between.
 func between(begin, end *seriesView, index int, v version) bool {
 	before, doubtBefore := begin.at(index)
 	after, doubtAfter := end.at(index)
 	switch {
-	case v == before.settled || v == after.settled,
+	case v == before.binding || v == after.binding,
 		slices.Contains(doubtBefore, v), slices.Contains(doubtAfter, v):
 		return true
 	case v == 0:

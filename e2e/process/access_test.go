@@ -97,10 +97,10 @@ func TestAuthentication(t *testing.T) {
 		}
 	}
 	if status, _ := s.as("reader", "POST", "/admin/settle", ""); status != 403 {
-		t.Errorf("a reader settles: %d", status)
+		t.Errorf("a reader compacts: %d", status)
 	}
 	if status, _ := s.as("admin", "POST", "/admin/settle", ""); status != 200 {
-		t.Errorf("an admin settles: %d", status)
+		t.Errorf("an admin compacts: %d", status)
 	}
 	if status, body := s.as("writer", "POST", "/write?db=a", "m value=1"); status != 204 {
 		t.Errorf("%d %s", status, body)

@@ -18,7 +18,7 @@ func TestPartialAnswers(t *testing.T) {
 		c.startNode(fmt.Sprintf("n%d", i+1))
 	}
 	r := c.startRouter("--initial-nodes", "3")
-	c.settled(r)
+	c.awaitCopies(r)
 	writePoints(t, r, 0, 64)
 	query := func(parameters string) (status int, missing, body string) {
 		response, err := http.Get(r.url("/api/query?start=1699990000&end=1700010000&m=count:cpu" + parameters))

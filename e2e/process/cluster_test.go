@@ -115,11 +115,11 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// settled waits until each shard has a leader and two copies.
-func (c *testCluster) settled(r *testServer) {
+// awaitCopies waits until each shard has a leader and two copies.
+func (c *testCluster) awaitCopies(r *testServer) {
 	c.t.Helper()
 	cl := connect(c.t, r)
-	waitFor(c.t, "a settled cluster", func() bool {
+	waitFor(c.t, "two copies of each shard", func() bool {
 		status, err := cl.Status(c.t.Context(), false)
 		return err == nil && len(status.Problems) == 0 && len(status.Moves) == 0
 	})
@@ -195,7 +195,7 @@ func TestRescueMap(t *testing.T) {
 		c.startNode(fmt.Sprintf("n%d", i+1))
 	}
 	r := c.startRouter()
-	c.settled(r)
+	c.awaitCopies(r)
 	writePoints(t, r, 0, 50)
 
 	const onRouter, onNode = "tickmesh_placement_store_available", "tickmesh_store_available"

@@ -143,7 +143,7 @@ func TestDashboardsShowOurMetrics(t *testing.T) {
 		c.startNode(id)
 	}
 	r := c.startRouter()
-	c.settled(r)
+	c.awaitCopies(r)
 	if status, body := post(t, r.url("/write"), "cpu,host=a value=1"); status != http.StatusNoContent {
 		t.Fatal(status, body)
 	}

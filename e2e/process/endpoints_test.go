@@ -106,7 +106,7 @@ func registeredEndpoints(t *testing.T) []string {
 	}
 	t.Cleanup(func() { n.Close() })
 	ofHTTP, ofMetrics, ofGRPC, err := s.Endpoints(&server.Backend{
-		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Settler: n, Health: n.Health,
+		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Compactor: n, Health: n.Health,
 		Cluster: &member.Standalone{Node: n, DataDir: s.DataDir}, ClusterName: member.StandaloneName,
 	}, logger)
 	if err != nil {

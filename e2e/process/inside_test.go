@@ -98,7 +98,7 @@ func TestInsideIsClosed(t *testing.T) {
 		c.startNode(id, filesOf(dir, "node-"+id).flags("rpc-tls", "rpc-tls-ca")...)
 	}
 	router := c.startRouter(append(filesOf(dir, "router-r1").flags("rpc-tls", "rpc-tls-ca"), "--initial-nodes", "2")...)
-	c.settled(router)
+	c.awaitCopies(router)
 	writePoints(t, router, 0, 3)
 	address := c.nodes[0].addr["rpc"]
 	tool := handshake.New("tickmesh", "", "", "", rand.Uint64())
@@ -180,7 +180,7 @@ func TestNamesOptional(t *testing.T) {
 	c.startNode("n1")
 	c.startNode("n2")
 	router := c.startRouter("--initial-nodes", "2")
-	c.settled(router)
+	c.awaitCopies(router)
 	// Who is named is held to it all the same.
 	named := newIdentity(t, "tickmesh://tickmesh/client/x", a, a)
 	tool := handshake.New("tickmesh", "", "", "", rand.Uint64())

@@ -25,7 +25,7 @@ func TestManagedCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := c.startRouter()
-	c.settled(r)
+	c.awaitCopies(r)
 	status, err := connect(t, r).Status(t.Context(), true)
 	if err != nil || len(status.Nodes) != 4 || status.Nodes[3].Zone != "shelf-2" {
 		t.Fatalf("%v %+v", err, status)

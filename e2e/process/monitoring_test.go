@@ -118,7 +118,7 @@ func TestChartKnowsMetrics(t *testing.T) {
 		c.startNode(id)
 	}
 	r := c.startRouter()
-	c.settled(r)
+	c.awaitCopies(r)
 	if status, body := post(t, r.url("/write"), "cpu,host=a value=1"); status != http.StatusNoContent {
 		t.Fatal(status, body)
 	}

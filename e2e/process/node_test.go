@@ -18,7 +18,7 @@ func TestNodeRefusals(t *testing.T) {
 		c.startNode(fmt.Sprintf("n%d", i+1))
 	}
 	r := c.startRouter("--initial-nodes", "3")
-	c.settled(r)
+	c.awaitCopies(r)
 	used := filepath.Join(c.dir, "n1")
 	changed := func(flag, value string) []string {
 		return append(c.nodeArguments("n9"), "--"+flag, value)
@@ -64,7 +64,7 @@ func TestNodeRefusals(t *testing.T) {
 		}
 	}
 	again := startProcess(t, 2, c.nodeArguments("n3")...)
-	c.settled(r)
+	c.awaitCopies(r)
 	waitFor(t, "the node to be ready", func() bool { // leaders may be spread evenly just now
 		status, body := get(t, again.url("/readyz"))
 		return status == http.StatusOK && body == "ready\n"
@@ -80,7 +80,7 @@ func TestNodeHandsOver(t *testing.T) {
 		c.startNode(fmt.Sprintf("n%d", i+1))
 	}
 	r := c.startRouter("--initial-nodes", "3")
-	c.settled(r)
+	c.awaitCopies(r)
 	writePoints(t, r, 0, 20)
 	cl := connect(t, r)
 	leads := func() map[string]int {

@@ -16,7 +16,7 @@ func TestRescueMapWithALostNode(t *testing.T) {
 		c.startNode(fmt.Sprintf("n%d", i+1))
 	}
 	r := c.startRouter()
-	c.settled(r)
+	c.awaitCopies(r)
 	writePoints(t, r, 0, 20)
 	c.nodes[3].signal(syscall.SIGKILL)
 	c.nodes[3].wait()

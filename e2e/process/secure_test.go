@@ -258,7 +258,7 @@ func startSecureCluster(t *testing.T, a *authority) *secureCluster {
 		c.startNode(id, c.peerFlags(id)...)
 	}
 	c.router = c.startRouter(append(c.peerFlags("router"), "--initial-nodes", "3")...)
-	waitFor(t, "a settled cluster", func() bool {
+	waitFor(t, "two copies of each shard", func() bool {
 		status, err := c.connect().Status(t.Context(), false)
 		return err == nil && len(status.Problems) == 0
 	})

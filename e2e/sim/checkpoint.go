@@ -14,8 +14,8 @@ type epochStart struct {
 	epoch    uint16
 }
 
-// settleDoubts makes sure that a log with gaps is never replayed again.
-func (p *process) settleDoubts() error {
+// retireGaps makes sure that a log with gaps is never replayed again.
+func (p *process) retireGaps() error {
 	if !p.engine.DoubtsIDs() {
 		return nil
 	}

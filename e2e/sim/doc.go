@@ -19,7 +19,7 @@
 //     (node/storage/wal), and their files on vfs.MemFS, a disk that loses what was not synced
 //     when its power is cut;
 //   - node/transfer: files of shards fetched, installed and dropped; members asked;
-//   - api/shardmap: the map, Plan, Tracker, Row.Settled, Recoveries, and memstore as the
+//   - api/shardmap: the map, Plan, Tracker, Row.Published, Recoveries, and memstore as the
 //     store, with leases, swaps, and snapshots that are restored;
 //   - api/series: keys, batches with definitions or ids, batch ids.
 //
@@ -31,7 +31,7 @@
 //     the parts in the order of package node: what goes early, write, sync, what goes late,
 //     apply, answer; the steps of a checkpoint; which incarnation a folder is. Package node
 //     does this with goroutines, which no seed could order;
-//   - the agent that adopts maps and writes what groups have settled (placement.go).
+//   - the agent that adopts maps and writes the configurations of groups (placement.go).
 //
 // A process ends between two events, or between two operations on its disk within a checkpoint,
 // flush, installation or drop (process.meet). Procedures of the product that wait in their
@@ -51,7 +51,7 @@
 //   - start, reincarnate, alone: commit.Recovery, storage.Open and Engine.RenewIncarnation, in the
 //     order of node.Open; here process.open and recover;
 //   - install, no install, conflict, drop: transfer.Service.Install and Discard;
-//   - settle: commit.Machine.Settlements and shardmap.Row.Settled, as in node/settlements.go and node/agent;
+//   - publish: commit.Machine.Unpublished and shardmap.Row.Published, as in node/unpublished.go and node/agent;
 //   - plan, swap, rescue: shardmap.Plan, Store.CompareAndSwap and Recoveries, as in router/placement;
 //   - map rescued: shardmap.Rescue, as in api/cli/rescue;
 //   - all other lines are faults (faults.go, node.go), of which the product knows nothing.
@@ -82,7 +82,7 @@
 //  1. A replica is ended, and its data dropped, only on proof that its group has gone
 //     on without it: a committed configuration, newer than its own, that lacks it. That
 //     the map does not name it is no proof.
-//  2. A leader settles only after a ReadIndex that began after it had the map which
+//  2. A leader publishes only after a ReadIndex that began after it had the map which
 //     the swap rests on: a deposed leader would write an old configuration.
 //  3. A raft id that was removed is remembered: the map may lag, and name it again.
 //  4. At a start a witness applies nothing; nothing is applied before the group's state
@@ -96,7 +96,7 @@
 //  8. A learner that was to be a witness does not become a full voter, nor the other way
 //     round: it leaves, and another one comes.
 //  9. A delete has a batch id, and looks for its series after a ReadIndex.
-//  10. Placement, and a leader that settles, wait while a node has seen a newer map than the
+//  10. Placement, and a leader that publishes, wait while a node has seen a newer map than the
 //     store's; a rescued map has an epoch far beyond all that are known.
 //  11. A replica goes on by itself from a log that has lost its end only if it is its group's
 //     only member, learners included, and its folder is no other incarnation: else nobody

@@ -119,7 +119,7 @@ func (p *process) open() (err error) {
 	if err := p.newMachine(recovered, logger); err != nil {
 		return err
 	}
-	if err := p.settleDoubts(); err != nil || !recovered.Decided() {
+	if err := p.retireGaps(); err != nil || !recovered.Decided() {
 		return err
 	}
 	if _, err = p.logStates(); err == nil {
@@ -263,7 +263,7 @@ func (p *process) live() {
 	}
 	w.every(p.run, func() int64 { return w.between(300_000, 1_200_000) }, func() bool { p.maintain(); return !p.dead })
 	w.every(p.run, func() int64 { return w.between(20_000, 150_000) }, func() bool { p.watch(); return !p.dead })
-	w.every(p.run, func() int64 { return w.between(100_000, 300_000) }, func() bool { p.settle(); return !p.dead })
+	w.every(p.run, func() int64 { return w.between(100_000, 300_000) }, func() bool { p.publish(); return !p.dead })
 	w.every(p.run, func() int64 { return w.between(300_000, 600_000) }, func() bool { p.register(); return !p.dead })
 	if kept := p.disk.kept; kept != nil {
 		p.command(func() { p.machine.Adopt(kept) })

@@ -245,29 +245,29 @@ func (p *process) groupReports() (out []shardmap.GroupReport) {
 	return out
 }
 
-// settle writes what groups have reached into the map, as node/agent does: of those of which is
+// publish writes what groups have reached into the map, as node/agent does: of those of which is
 // confirmed, after the map was read that the swap rests on, that this node still leads. So no
 // later configuration is replaced by an earlier one.
-func (p *process) settle() {
+func (p *process) publish() {
 	present := p.disk.kept
 	if present == nil || p.settling > 0 {
 		return
 	}
 	p.command(func() {
-		claims := p.machine.Settlements()
+		claims := p.machine.Unpublished()
 		if p.world.is(DropOnMap) {
-			p.swapSettled(present, claims)
+			p.swapPublished(present, claims)
 			return
 		}
 		p.settling = len(claims)
-		var confirmed []commit.Settlement
+		var confirmed []commit.GroupConfig
 		for _, claim := range claims {
 			p.inbox.reads = append(p.inbox.reads, &readWait{request: &request{shard: claim.Shard}, confirmed: func(err error) {
 				if err == nil {
 					confirmed = append(confirmed, claim)
 				}
 				if p.settling--; p.settling == 0 && len(confirmed) > 0 {
-					p.command(func() { p.swapSettled(present, p.stillSettled(confirmed)) })
+					p.command(func() { p.swapPublished(present, p.stillUnpublished(confirmed)) })
 				}
 			}})
 		}
@@ -275,24 +275,24 @@ func (p *process) settle() {
 	})
 }
 
-// stillSettled returns what is settled now of what was confirmed in the same term.
-func (p *process) stillSettled(confirmed []commit.Settlement) (out []commit.Settlement) {
-	for _, s := range p.machine.Settlements() {
-		if slices.ContainsFunc(confirmed, func(c commit.Settlement) bool { return c.Shard == s.Shard && c.Term == s.Term }) {
+// stillUnpublished returns what is still to be published of what was confirmed in the same term.
+func (p *process) stillUnpublished(confirmed []commit.GroupConfig) (out []commit.GroupConfig) {
+	for _, s := range p.machine.Unpublished() {
+		if slices.ContainsFunc(confirmed, func(c commit.GroupConfig) bool { return c.Shard == s.Shard && c.Term == s.Term }) {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-func (p *process) swapSettled(present *shardmap.Map, settlements []commit.Settlement) {
+func (p *process) swapPublished(present *shardmap.Map, configs []commit.GroupConfig) {
 	next, changed := *present, false
-	for _, s := range settlements {
-		if settled, differs := next.Rows[s.Shard].Settled(s.Config); differs {
-			if settled.Validate() != nil {
-				settled.Intended = nil
+	for _, s := range configs {
+		if published, differs := next.Rows[s.Shard].Published(s.Config); differs {
+			if published.Validate() != nil {
+				published.Intended = nil
 			}
-			next, changed = next.WithRow(s.Shard, settled), true
+			next, changed = next.WithRow(s.Shard, published), true
 		}
 	}
 	if !changed {
@@ -301,7 +301,7 @@ func (p *process) swapSettled(present *shardmap.Map, settlements []commit.Settle
 	if view, err := p.store.Load(p.world.ctx); err != nil || view.Overtaken() != nil {
 		return // the store was set back
 	}
-	p.world.trace.note("settle", p.node.id, int(next.Epoch))
+	p.world.trace.note("publish", p.node.id, int(next.Epoch))
 	p.world.swap(p.store, present.Epoch, next, p.run, func(err error) {
 		if err == nil {
 			p.adopt(&next)

@@ -75,8 +75,8 @@ func (c *Clock) Tick() {
 	all.Wait()
 }
 
-// Settle returns when all that is due now is done.
-func (c *Clock) Settle() {
+// AwaitDue returns when all that is due now is done.
+func (c *Clock) AwaitDue() {
 	c.Tick()
 	c.Tick()
 }

@@ -143,7 +143,7 @@ func (y *Life) deleteSelected(selector scan.Selector, match func(*Line) bool, fr
 
 // endDay compares all answers, and writes down the figures.
 func (y *Life) endDay() error {
-	y.Clock.Settle()
+	y.Clock.AwaitDue()
 	y.noteRetention(true)
 	y.counts.Doubts += y.Oracle.InDoubt()
 	now := y.Clock.NowMs()

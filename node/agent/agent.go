@@ -19,11 +19,11 @@ import (
 type Node interface {
 	// AdoptMap gives the node a map that is not older than any before.
 	AdoptMap(m *shardmap.Map) error
-	// Settlements returns the configurations of the groups that the node leads where
+	// Unpublished returns the configurations of the groups that the node leads where
 	// they are not what the adopted map says, which it confirms after the call.
-	Settlements(ctx context.Context) []commit.Settlement
-	// Unsettled gets a signal when Settlements may have something new.
-	Unsettled() <-chan struct{}
+	Unpublished(ctx context.Context) []commit.GroupConfig
+	// PublishSignal gets a signal when Unpublished may have something new.
+	PublishSignal() <-chan struct{}
 }
 
 // Options of an Agent.
@@ -48,15 +48,15 @@ const (
 	retryDelayMin   = 200 * time.Millisecond
 	retryDelayMax   = 5 * time.Second
 	updateInterval  = 15 * time.Second
-	settleRetry     = 500 * time.Millisecond
+	publishRetry    = 500 * time.Millisecond
 	storeTimeout    = 5 * time.Second
 	// adoptInterval is the least time between two maps from the watch. A map is synced to
 	// disk before it counts, and while shards move there may be dozens in a second: only
 	// the newest waits.
 	adoptInterval = 50 * time.Millisecond
-	// settleInterval is the least time between two writes of what groups have settled, so
+	// publishInterval is the least time between two writes of configurations of groups, so
 	// that the groups of a node that move together are written together.
-	settleInterval = 100 * time.Millisecond
+	publishInterval = 100 * time.Millisecond
 )
 
 // Agent runs until its context ends.
@@ -127,12 +127,12 @@ func (a *Agent) enter(ctx context.Context) error {
 // Map returns the newest map that the node has seen, which it may not have adopted yet; nil: none.
 func (a *Agent) Map() *shardmap.Map { return a.newest.Load() }
 
-// Run watches the store, keeps the node registered and settles, until ctx ends.
+// Run watches the store, keeps the node registered and publishes configurations, until ctx ends.
 func (a *Agent) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { a.watch(ctx) })
 	loops.Go(func() { a.stayRegistered(ctx) })
-	loops.Go(func() { a.settle(ctx) })
+	loops.Go(func() { a.publish(ctx) })
 	loops.Wait()
 }
 
@@ -233,7 +233,7 @@ func (a *Agent) confirm(ctx context.Context, m *shardmap.Map) error {
 }
 
 // waits reports whether a map is not adopted only because of what the store has, or does not say:
-// the store's next view, or another try, settles it.
+// the store's next view, or another try, tells.
 func waits(err error) bool {
 	return errors.Is(err, shardmap.ErrConflict) || errors.Is(err, shardmap.ErrUnavailable) || errors.Is(err, shardmap.ErrRolledBack)
 }
@@ -319,46 +319,46 @@ func (a *Agent) stayRegistered(ctx context.Context) {
 	}
 }
 
-// settle writes the configurations that leaders have reached into the map.
-func (a *Agent) settle(ctx context.Context) {
-	retry := time.NewTicker(settleRetry)
+// publish writes the configurations that leaders have reached into the map.
+func (a *Agent) publish(ctx context.Context) {
+	retry := time.NewTicker(publishRetry)
 	defer retry.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.options.Node.Unsettled():
+		case <-a.options.Node.PublishSignal():
 		case <-retry.C:
 			a.catchUp(ctx)
 		}
-		// A conflict, or a newer map than the one that was settled: the next view tells.
-		err := a.settleOnce(ctx)
+		// A conflict, or a newer map than the one that was published for: the next view tells.
+		err := a.publishOnce(ctx)
 		if err != nil && !errors.Is(err, shardmap.ErrConflict) && !errors.Is(err, shardmap.ErrRolledBack) {
-			a.logger.Warn("what groups have settled could not be written; trying again", "error", err)
+			a.logger.Warn("configurations of groups could not be written to the map; trying again", "error", err)
 		}
-		sleep(ctx, settleInterval)
+		sleep(ctx, publishInterval)
 	}
 }
 
-func (a *Agent) settleOnce(ctx context.Context) error {
+func (a *Agent) publishOnce(ctx context.Context) error {
 	a.adopting.Lock()
 	present := a.adopted
 	a.adopting.Unlock()
 	if present == nil {
 		return nil
 	}
-	settlements := a.options.Node.Settlements(ctx)
+	configs := a.options.Node.Unpublished(ctx)
 	next, changed := *present, false
-	for _, s := range settlements {
+	for _, s := range configs {
 		row, ok := next.RowOf(s.Shard)
 		if !ok {
 			continue
 		}
-		if settled, differs := row.Settled(s.Config); differs {
-			if settled.Validate() != nil {
-				settled.Intended = nil // it wants another replica in the place of one that has joined meanwhile
+		if published, differs := row.Published(s.Config); differs {
+			if published.Validate() != nil {
+				published.Intended = nil // it wants another replica in the place of one that has joined meanwhile
 			}
-			next, changed = next.WithRow(s.Shard, settled), true
+			next, changed = next.WithRow(s.Shard, published), true
 		}
 	}
 	if !changed {

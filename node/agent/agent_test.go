@@ -33,8 +33,8 @@ func (n *fakeNode) AdoptMap(m *shardmap.Map) error {
 	return nil
 }
 
-func (*fakeNode) Settlements(context.Context) []commit.Settlement { return nil }
-func (*fakeNode) Unsettled() <-chan struct{}                      { return nil }
+func (*fakeNode) Unpublished(context.Context) []commit.GroupConfig { return nil }
+func (*fakeNode) PublishSignal() <-chan struct{}                   { return nil }
 
 func testMap(epoch uint64) *shardmap.Map {
 	incarnation := strings.Repeat("ab", 16)

@@ -238,13 +238,13 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, plan *memory
 }
 
 // newMux routes what a node's HTTP port answers.
-func newMux(registry *process.Registry, ready *process.Readiness, settler process.Settler, s *settings.Operation) *endpoint.Mux {
-	return process.NewMux(process.MuxOptions{Own: nodeRoot(), Registry: registry, Ready: ready, Settler: settler, Admin: s.Admin, Pprof: s.Pprof})
+func newMux(registry *process.Registry, ready *process.Readiness, compactor process.Compactor, s *settings.Operation) *endpoint.Mux {
+	return process.NewMux(process.MuxOptions{Own: nodeRoot(), Registry: registry, Ready: ready, Compactor: compactor, Admin: s.Admin, Pprof: s.Pprof})
 }
 
 // Endpoints lists what the HTTP port of a node answers when every flag is on that adds some.
-func Endpoints(settler process.Settler) []string {
-	return newMux(process.NewRegistry(), &process.Readiness{}, settler, &settings.Operation{Admin: true, Pprof: true}).Endpoints()
+func Endpoints(compactor process.Compactor) []string {
+	return newMux(process.NewRegistry(), &process.Readiness{}, compactor, &settings.Operation{Admin: true, Pprof: true}).Endpoints()
 }
 
 // nodeRoot answers / with where to go.

@@ -76,8 +76,8 @@ func (m *Machine) place(shard uint16) {
 	}
 	wanted, here := m.member(row)
 	status, err := m.host.Status(shard)
-	switch named, settled := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation); {
-	case err != nil || !settled:
+	switch named, published := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation); {
+	case err != nil || !published:
 	case goesOnAlone(row, named, &status.Replica):
 		m.goOnAlone(shard, row, &status, named.RaftID)
 		return
@@ -102,7 +102,7 @@ func (m *Machine) place(shard uint16) {
 	r := replica.Replica{Shard: shard, RaftID: wanted.RaftID, Era: row.Era, Role: wanted.Role}
 	var first []shardmap.Member
 	if row.Fresh {
-		if _, settled := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation); settled {
+		if _, published := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation); published {
 			first = row.Members
 		}
 	}
@@ -113,7 +113,7 @@ func (m *Machine) place(shard uint16) {
 	m.config.Logger.Debug("a replica was made", "shard", shard, "raft_id", r.RaftID, "role", r.Role, "fresh", first != nil)
 }
 
-// member finds this node's replica in a row: as it is settled, else as it is intended.
+// member finds this node's replica in a row: as it is published, else as it is intended.
 // Its role is the one that it is going to have: a witness to be keeps no data while it
 // is a learner.
 func (m *Machine) member(row *shardmap.Row) (found shardmap.Member, ok bool) {
@@ -135,8 +135,8 @@ func (m *Machine) member(row *shardmap.Row) (found shardmap.Member, ok bool) {
 // configuration: it came late to a fresh group, whose leader takes it for one that has
 // an empty log.
 func (m *Machine) askForFiles(shard uint16, row *shardmap.Row, status *replica.GroupStatus) {
-	self, settled := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation)
-	if len(status.Configuration.Voters) > 0 || row.Fresh || !settled || !self.Role.Votes() {
+	self, published := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation)
+	if len(status.Configuration.Voters) > 0 || row.Fresh || !published || !self.Role.Votes() {
 		return
 	}
 	for i := range row.Members {
@@ -232,7 +232,7 @@ func (m *Machine) Dropped(shard uint16) {
 
 // stepAll brings the groups that this node leads towards the map.
 func (m *Machine) stepAll() {
-	m.figures.Unsettled = 0
+	m.figures.Unpublished = 0
 	for _, shard := range m.host.Shards() {
 		status, err := m.host.Status(shard)
 		if err != nil || m.rows == nil {
@@ -242,10 +242,10 @@ func (m *Machine) stepAll() {
 		if !status.Leads {
 			continue
 		}
-		m.figures.Unsettled += oneIf(m.step(shard, &status))
+		m.figures.Unpublished += oneIf(m.step(shard, &status))
 	}
 	m.out.Counted = true
-	m.out.Unsettled = m.out.Unsettled || m.figures.Unsettled > 0
+	m.out.Unpublished = m.out.Unpublished || m.figures.Unpublished > 0
 }
 
 // stepChanging is stepAll for the groups that are on their way, which are few: their
@@ -262,7 +262,7 @@ func (m *Machine) stepChanging() {
 func (m *Machine) stepOne(shard uint16) {
 	status, err := m.host.Status(shard)
 	if err == nil && m.rows != nil && status.Leads && m.step(shard, &status) {
-		m.out.Unsettled = true
+		m.out.Unpublished = true
 	}
 }
 
@@ -279,8 +279,8 @@ func (m *Machine) giveUpUnindexed(shard uint16, status *replica.GroupStatus) {
 	}
 }
 
-// step does what is next for one group; true: the map lacks what it has settled.
-func (m *Machine) step(shard uint16, status *replica.GroupStatus) (unsettled bool) {
+// step does what is next for one group; true: the map lacks its configuration.
+func (m *Machine) step(shard uint16, status *replica.GroupStatus) (unpublished bool) {
 	next := replica.NextStep(m.rows[shard], *status)
 	if next.Kind == replica.StepChange && !heard(next.Members, status) {
 		return false
@@ -291,7 +291,7 @@ func (m *Machine) step(shard uint16, status *replica.GroupStatus) (unsettled boo
 		err = m.host.Change(shard, next.Members)
 	case replica.StepTransfer:
 		err = m.host.Transfer(shard, next.Node)
-	case replica.StepSettle:
+	case replica.StepPublish:
 		return true
 	case replica.StepNone, replica.StepWait:
 	}

@@ -122,8 +122,8 @@ type Output struct {
 	Cancel   []uint16 // shards whose swap is in vain: their replica has ended
 	Viewed   []uint16 // shards whose View has changed
 	Counted  bool     // Figures have changed
-	// Unsettled signals that Settlements may have something new.
-	Unsettled bool
+	// Unpublished signals that Machine.Unpublished may have something new.
+	Unpublished bool
 }
 
 func (o *Output) fetch(need replica.SnapshotNeed) { o.Fetch = append(o.Fetch, need) }

@@ -159,11 +159,11 @@ func (m *Machine) restoreUnknown(r *Recovery, shard uint16) error {
 // placeQuarantined decides what becomes of a relic.
 func (m *Machine) placeQuarantined(shard uint16, row *shardmap.Row, r *quarantined) {
 	self := r.self()
-	named, settled := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation)
+	named, published := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation)
 	switch {
-	case settled && goesOnAlone(row, named, &r.state.Replica) && named.RaftID > m.spent[shard]:
+	case published && goesOnAlone(row, named, &r.state.Replica) && named.RaftID > m.spent[shard]:
 		m.resurrect(shard, row.Era, named.RaftID, r)
-	case settled && beginsAnew(row, &r.state.Replica):
+	case published && beginsAnew(row, &r.state.Replica):
 		m.dismiss(shard)
 	default: // the row may be older than the relic, and the one that a later era's names may never begin it: somebody has to be seen
 		m.out.ask(Question{Shard: shard, RaftID: self.RaftID, Era: r.state.Era, Index: r.state.Configuration.Index, Members: row.Members,

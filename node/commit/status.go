@@ -58,9 +58,9 @@ func (m *Machine) viewAgain(shard uint16) {
 
 // Figures are counts that only the Machine knows, as of the last look at all groups.
 type Figures struct {
-	Hibernated, Stopped, Quarantined, Unclaimed, Dropping, Unsettled, LagEntries int64
-	Recovered                                                                    int64 // groups, since the start
-	Crowded                                                                      int64 // writes refused at their shard's queue, since the start
+	Hibernated, Stopped, Quarantined, Unclaimed, Dropping, Unpublished, LagEntries int64
+	Recovered                                                                      int64 // groups, since the start
+	Crowded                                                                        int64 // writes refused at their shard's queue, since the start
 }
 
 // Figures returns the figures.
@@ -69,7 +69,7 @@ func (m *Machine) Figures() Figures { return m.figures }
 // count brings the figures up to date.
 func (m *Machine) count(applied []uint64) {
 	f := &m.figures
-	*f = Figures{Unsettled: f.Unsettled, Recovered: f.Recovered, Crowded: f.Crowded, Quarantined: int64(len(m.quarantined))}
+	*f = Figures{Unpublished: f.Unpublished, Recovered: f.Recovered, Crowded: f.Crowded, Quarantined: int64(len(m.quarantined))}
 	for _, shard := range m.host.Shards() {
 		status, err := m.host.Status(shard)
 		if err != nil {
@@ -98,22 +98,22 @@ func oneIf(is bool) int64 {
 	return 0
 }
 
-// Settlement is the configuration of a group, as its leader knows it.
-type Settlement struct {
+// GroupConfig is the configuration of a group, as its leader knows it.
+type GroupConfig struct {
 	Shard  uint16
 	Config []shardmap.Member
 	Term   uint64
 }
 
-// Settlements returns what groups have settled and the map lacks, for all that is known here.
-func (m *Machine) Settlements() (out []Settlement) {
+// Unpublished returns the configurations of groups that the map lacks, for all that is known here.
+func (m *Machine) Unpublished() (out []GroupConfig) {
 	for _, shard := range m.host.Shards() {
 		status, err := m.host.Status(shard)
 		if err != nil || m.rows == nil {
 			continue
 		}
-		if next := replica.NextStep(m.rows[shard], status); next.Kind == replica.StepSettle {
-			out = append(out, Settlement{Shard: shard, Config: next.Members, Term: status.Term})
+		if next := replica.NextStep(m.rows[shard], status); next.Kind == replica.StepPublish {
+			out = append(out, GroupConfig{Shard: shard, Config: next.Members, Term: status.Term})
 		}
 	}
 	return out

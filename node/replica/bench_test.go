@@ -59,12 +59,12 @@ func newTrio(b *testing.B, groups int) *trio {
 		for _, host := range t.hosts {
 			host.Tick()
 		}
-		t.settle(b)
+		t.deliverAll(b)
 	}
 	return t
 }
 
-func (t *trio) settle(b *testing.B) {
+func (t *trio) deliverAll(b *testing.B) {
 	for busy := true; busy; {
 		busy = false
 		for i, host := range t.hosts {
@@ -115,7 +115,7 @@ func BenchmarkThree(b *testing.B) {
 				if err := leader.Propose(0, 1, parts, 1); err != nil {
 					b.Fatal(err)
 				}
-				t.settle(b)
+				t.deliverAll(b)
 			}
 			if t.committed < b.N {
 				b.Fatalf("%d of %d committed", t.committed, b.N)
@@ -142,7 +142,7 @@ func BenchmarkTick(b *testing.B) {
 			for b.Loop() {
 				for i, host := range t.hosts {
 					host.Tick()
-					t.settle(b)
+					t.deliverAll(b)
 					for _, o := range t.rounds[i].Early {
 						sent += len(o.Bytes)
 					}
@@ -162,6 +162,6 @@ func BenchmarkRead(b *testing.B) {
 		if err := leader.Read(0, 1); err != nil {
 			b.Fatal(err)
 		}
-		t.settle(b)
+		t.deliverAll(b)
 	}
 }

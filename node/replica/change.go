@@ -71,7 +71,7 @@ func (g *group) proposeChange(change *pb.ConfChangeV2) error {
 // further entry is applied: in a group that nobody writes to, after a transfer that came to
 // nothing, that may be never.
 func (g *group) leaveJoint() {
-	if !g.config.Joint() || g.transferee != raft.None || g.settled != g.log.last || g.node.HasReady() {
+	if !g.config.Joint() || g.transferee != raft.None || g.advanced != g.log.last || g.node.HasReady() {
 		return
 	}
 	_ = g.node.ProposeConfChange(&pb.ConfChangeV2{}) // refused, it is proposed with the next tick

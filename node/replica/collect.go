@@ -261,17 +261,17 @@ func (g *group) advanceNode() {
 		return
 	}
 	g.node.Advance(raft.Ready{})
-	g.settled, g.configured = g.cursor, g.config.Index
+	g.advanced, g.configured = g.cursor, g.config.Index
 	keep := g.shared.cacheBytes()
 	if g.hibernating || g.state != raft.StateLeader {
 		keep = evictAll // nobody asks for them; and a few of them would keep the whole envelope that they came in
 	}
-	g.log.evict(g.settled, keep)
+	g.log.evict(g.advanced, keep)
 	if g.node.HasReady() {
 		g.mark()
 		return
 	}
-	done := g.state == raft.StateLeader && g.commit == g.log.last && g.settled == g.log.last
+	done := g.state == raft.StateLeader && g.commit == g.log.last && g.advanced == g.log.last
 	if done && g.change == nil && g.config.isOnlyMember(g.replica.RaftID) && !g.witness() && len(g.reading.tokens) == 0 && len(g.proposed) == 0 {
 		g.becomeSingle()
 	}

@@ -19,15 +19,15 @@ type group struct {
 	log     entryLog
 
 	// As of the last Round.
-	term    uint64
-	vote    uint64
-	commit  uint64
-	lead    uint64 // raft id of the leader; 0: not known
-	forgot  bool   // lead was given up since; the library may have heard of it again
-	state   raft.StateType
-	handed  uint64 // last entry that was in Committed, or that the engine had applied at the start
-	cursor  uint64 // last entry that the library returned as committed; less than handed while it repeats what the engine has
-	settled uint64 // cursor as of the last Advance
+	term     uint64
+	vote     uint64
+	commit   uint64
+	lead     uint64 // raft id of the leader; 0: not known
+	forgot   bool   // lead was given up since; the library may have heard of it again
+	state    raft.StateType
+	handed   uint64 // last entry that was in Committed, or that the engine had applied at the start
+	cursor   uint64 // last entry that the library returned as committed; less than handed while it repeats what the engine has
+	advanced uint64 // cursor as of the last Advance
 
 	configured uint64 // index of the configuration as of the last Advance
 	applied    uint64 // last entry that the engine has applied
@@ -138,7 +138,7 @@ func newGroup(shared *shared, state GroupState, log LogSummary) (*group, error) 
 			seen, unseen = min(seen, index-1), true
 		}
 	}
-	g.cursor, g.settled = seen, seen
+	g.cursor, g.advanced = seen, seen
 	g.timeout = g.drawTimeout()
 	if !unseen && g.handed >= g.log.last && g.config.isOnlyMember(g.replica.RaftID) && g.replica.Role != shardmap.Witness {
 		if g.handed > g.log.last { // the log lost what the engine has: its indexes are spent
@@ -298,7 +298,7 @@ func (s *storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
 // a start the library hands it out, and looks through it before it campaigns, and takes nothing for a fault.
 func (s *storage) Entries(lo, hi, bytesMax uint64) ([]*pb.Entry, error) {
 	bound := &s.g.shared.lagging
-	if lo > s.g.settled {
+	if lo > s.g.advanced {
 		bound = nil
 	}
 	return s.g.log.entries(lo, hi, bytesMax, bound)

@@ -222,7 +222,7 @@ func TestLostLogStopsTheReplicaOnly(t *testing.T) {
 		w.propose(leader, 0)
 		w.pause(1)
 	}
-	w.until("answers everywhere", func() bool { return w.acks == 10 && w.settled(0) })
+	w.until("answers everywhere", func() bool { return w.acks == 10 && w.allApplied(0) })
 	victim := w.nodes[0]
 	if victim == leader {
 		victim = w.nodes[1]
@@ -491,5 +491,5 @@ func TestSlowApplierIsNotFed(t *testing.T) {
 	}
 	w.idle = nil
 	slow.host.Applied(0, slow.engine[0].applied)
-	w.until("it catches up", func() bool { return w.settled(0) && len(g.backlog.entries) == 0 })
+	w.until("it catches up", func() bool { return w.allApplied(0) && len(g.backlog.entries) == 0 })
 }

@@ -17,7 +17,7 @@ func (g *group) wake() {
 // hibernate ends the ticking of a group in which nothing happens. All members must be
 // known to be active, as the next check of the quorum after waking looks at that.
 func (g *group) hibernate() {
-	if g.commit != g.log.last || g.handed != g.log.last || g.settled != g.log.last || g.config.Joint() ||
+	if g.commit != g.log.last || g.handed != g.log.last || g.advanced != g.log.last || g.config.Joint() ||
 		g.transferee != raft.None || len(g.reading.tokens) > 0 || len(g.proposed)+len(g.pending) > 0 {
 		return
 	}
@@ -35,7 +35,7 @@ func (g *group) hibernate() {
 	}
 	g.hibernating = true
 	g.sendToMembers(typeHibernate, g.commit)
-	g.log.evict(g.settled, evictAll)
+	g.log.evict(g.advanced, evictAll)
 }
 
 // followIntoHibernation stops ticking, as its leader has, if this replica has all that it has.
@@ -50,5 +50,5 @@ func (g *group) followIntoHibernation(m *message) {
 		g.mark()
 	}
 	g.hibernating, g.elapsed = true, 0
-	g.log.evict(g.settled, evictAll)
+	g.log.evict(g.advanced, evictAll)
 }

@@ -73,7 +73,7 @@ func TestHeldStatesMayBeLost(t *testing.T) {
 					row := w.rows[shard]
 					return leader != nil && row.Intended == nil && slices.Equal(leader.host.group(shard).config.Members, row.Members)
 				})
-				w.until("settled", func() bool { return w.settled(shard) })
+				w.until("all is applied", func() bool { return w.allApplied(shard) })
 				w.checkAcked(shard)
 			}
 			t.Logf("%d entries, %d answered, %d reads, %d snapshots", len(w.content), w.acks, w.reads, w.images)

@@ -14,7 +14,7 @@ type StepKind uint8
 const (
 	StepNone     StepKind = iota // the group is what the map wants
 	StepWait                     // look again later; Reason tells what for
-	StepSettle                   // write row.Settled(Members) to the map
+	StepPublish                  // write row.Published(Members) to the map
 	StepChange                   // Host.Change to Members
 	StepTransfer                 // Host.Transfer to Node
 )
@@ -36,7 +36,7 @@ const lagEntriesMax = 64
 // NextStep returns what the leader whose status this is has to do to bring its group to
 // what its row of the map wants: add learners; wait until they have caught up; one
 // change in which they vote and the leavers go; hand the group over first, if it is a
-// leaver itself; and, before anything else, settle in the map what the group is now.
+// leaver itself; and, before anything else, publish to the map what the group is now.
 func NextStep(row shardmap.Row, status GroupStatus) Step {
 	config := &status.Configuration
 	switch {
@@ -47,11 +47,11 @@ func NextStep(row shardmap.Row, status GroupStatus) Step {
 	case status.Transferring:
 		return Step{Kind: StepWait, Reason: "the leadership is being transferred"}
 	}
-	if _, changed := row.Settled(config.Members); changed {
+	if _, changed := row.Published(config.Members); changed {
 		if !inForce(&status) {
 			return Step{Kind: StepWait, Reason: "members take up the configuration"}
 		}
-		return Step{Kind: StepSettle, Members: slices.Clone(config.Members)}
+		return Step{Kind: StepPublish, Members: slices.Clone(config.Members)}
 	}
 	target := slices.Clone(row.Target())
 	shardmap.SortMembers(target)
@@ -73,7 +73,7 @@ func NextStep(row shardmap.Row, status GroupStatus) Step {
 	return leaveLast(target, &status)
 }
 
-// inForce reports whether the configuration may be settled, after which those that are no
+// inForce reports whether the configuration may be published, after which those that are no
 // members of it delete what they have. A voter that has not applied the change yet would
 // still ask the leavers for their votes; so all voters that are heard, and a majority,
 // must have logged it.

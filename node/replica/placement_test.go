@@ -27,12 +27,12 @@ func (w *world) reconcile(n *testNode) {
 			continue
 		}
 		switch step := NextStep(row, status); step.Kind {
-		case StepSettle:
+		case StepPublish:
 			if w.rows[shard].Version != row.Version {
 				n.seen[shard] = w.rows[shard].Clone()
 				continue
 			}
-			next, _ := row.Settled(step.Members)
+			next, _ := row.Published(step.Members)
 			w.rows[shard], n.seen[shard] = next, next.Clone()
 		case StepChange:
 			_ = n.host.Change(shard, step.Members)
@@ -121,12 +121,12 @@ func TestRandomMoves(t *testing.T) {
 			w.fresh(0, members(full, full, full))
 			w.fresh(1, members(full, full, witness))
 			w.fresh(2, members(full))
-			settledMoves := 0
+			finishedMoves := 0
 			for range 25 {
 				w.random(3, 150)
 				shard := uint16(w.rng.IntN(3))
 				if w.rows[shard].Intended == nil {
-					settledMoves++
+					finishedMoves++
 				}
 				if w.rows[shard].Intended == nil || w.rng.IntN(4) == 0 {
 					w.intend(shard)
@@ -139,10 +139,10 @@ func TestRandomMoves(t *testing.T) {
 					row := w.rows[shard]
 					return leader != nil && row.Intended == nil && slices.Equal(leader.host.group(shard).config.Members, row.Members)
 				})
-				w.until("settled", func() bool { return w.settled(shard) })
+				w.until("all is applied", func() bool { return w.allApplied(shard) })
 				w.checkAcked(shard)
 			}
-			t.Logf("%d moves, %d entries, %d answered, %d reads, %d snapshots", settledMoves, len(w.content), w.acks, w.reads, w.images)
+			t.Logf("%d moves, %d entries, %d answered, %d reads, %d snapshots", finishedMoves, len(w.content), w.acks, w.reads, w.images)
 		})
 	}
 }

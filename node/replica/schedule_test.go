@@ -82,8 +82,8 @@ func (w *world) heal() {
 	}
 }
 
-// settled reports whether all replicas of the shard have applied all that is committed.
-func (w *world) settled(shard uint16) bool {
+// allApplied reports whether all replicas of the shard have applied all that is committed.
+func (w *world) allApplied(shard uint16) bool {
 	leader := w.leaderOf(shard)
 	if leader == nil || leader.waiting {
 		return false
@@ -159,7 +159,7 @@ func (w *world) finishAndCheck(shards int) {
 			}
 			return w.acked[shard] > before
 		})
-		w.until(fmt.Sprintf("shard %d settles", shard), func() bool { return w.settled(shard) })
+		w.until(fmt.Sprintf("shard %d applies all", shard), func() bool { return w.allApplied(shard) })
 		w.checkAcked(shard)
 	}
 	for token, n := range w.spent {

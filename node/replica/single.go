@@ -53,7 +53,7 @@ func (g *group) advanceSingle() {
 
 // allDone notes that all of the log is written, committed and given out.
 func (g *group) allDone() {
-	g.commit, g.handed, g.cursor, g.settled = g.log.last, g.log.last, g.log.last, g.log.last
+	g.commit, g.handed, g.cursor, g.advanced = g.log.last, g.log.last, g.log.last, g.log.last
 }
 
 // leave gives a group with a single voter a node of the library, and lets it win the election that

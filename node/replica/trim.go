@@ -52,7 +52,7 @@ func (t *trim) of(id uint64, config *Configuration) *progress {
 func (g *group) spreadTrim() bool {
 	trim := g.trim.own
 	if g.witness() {
-		trim = g.settled
+		trim = g.advanced
 	}
 	for _, m := range g.config.Members {
 		if m.RaftID == g.replica.RaftID || m.Role != shardmap.Full {
@@ -82,7 +82,7 @@ func (g *group) noteTrim(index uint64) {
 	}
 	g.trim.index = index
 	if g.witness() {
-		if at := min(index, g.settled); at > g.log.truncated.Index {
+		if at := min(index, g.advanced); at > g.log.truncated.Index {
 			g.log.truncate(at)
 			g.logState(false)
 		}
@@ -91,7 +91,7 @@ func (g *group) noteTrim(index uint64) {
 
 // compactTo lets the log forget entries. See Host.CompactTo.
 func (g *group) compactTo(index uint64) {
-	at := min(index, g.settled, g.log.last)
+	at := min(index, g.advanced, g.log.last)
 	if at > g.log.truncated.Index {
 		g.log.truncate(at)
 		g.logState(false)

@@ -150,7 +150,7 @@ func nodeStatuses(view *shardmap.View, reports map[string]*nodev1.ReportResponse
 		}
 		for _, p := range view.Map.MembersOn(id) {
 			switch {
-			case !p.Settled || p.Role == shardmap.Learner:
+			case !p.Published || p.Role == shardmap.Learner:
 				n.Learners++
 			case p.Role == shardmap.Witness:
 				n.Witnesses++

@@ -20,7 +20,7 @@ type call struct {
 	id       series.BatchID
 	deadline time.Time
 	parts    []part
-	left     int   // parts that are not settled
+	left     int   // parts that are not written
 	fatal    error // no further attempts are made
 	outcome  series.Outcome
 	missing  int          // full voters of a part that do not have it, at most, though the frame asks for all
@@ -72,7 +72,7 @@ func (w *call) run(ctx context.Context) (series.Outcome, error) {
 			w.take(v, a, now)
 		}
 		if w.left == 0 {
-			return w.settled()
+			return w.result()
 		}
 		w.expire(v, now)
 		if w.fatal == nil {
@@ -95,8 +95,8 @@ func (w *call) run(ctx context.Context) (series.Outcome, error) {
 	}
 }
 
-// settled returns the outcome when all parts are written.
-func (w *call) settled() (series.Outcome, error) {
+// result returns the outcome when all parts are written.
+func (w *call) result() (series.Outcome, error) {
 	if w.missing > 0 {
 		return series.Outcome{}, &series.CopiesError{Copies: w.outcome.Copies, Missing: w.missing}
 	}
@@ -108,7 +108,7 @@ func (w *call) expire(v *view, now time.Time) {
 	defer w.doubtAgain(now)
 	for i := range w.parts {
 		p := &w.parts[i]
-		if p.settled || p.current == nil || now.Before(p.current.expires) && !w.doubted(i, now) {
+		if p.done || p.current == nil || now.Before(p.current.expires) && !w.doubted(i, now) {
 			continue
 		}
 		n := p.current.node
@@ -152,7 +152,7 @@ func (w *call) next() (next time.Time, waiting bool) {
 	for i := range w.parts {
 		p := &w.parts[i]
 		switch {
-		case p.settled:
+		case p.done:
 		case p.current != nil:
 			waiting = true
 			if p.current.expires.Before(next) {
@@ -175,7 +175,7 @@ func (w *call) late(cause error) error {
 	}
 	for i := range w.parts {
 		p := &w.parts[i]
-		if p.settled {
+		if p.done {
 			continue
 		}
 		err, kind := p.err, series.ErrUnavailable
@@ -188,15 +188,15 @@ func (w *call) late(cause error) error {
 		err = fmt.Errorf("%w: %w", err, cause)
 		return fmt.Errorf("%w: shard %d was not written in time: %w", kind, w.frame.Parts[i].Shard, err)
 	}
-	return errClosed // not reached: some part is not settled
+	return errClosed // not reached: some part is not written
 }
 
 var errNoAnswer = errors.New("no answer")
 
-// wrote settles a part.
+// wrote marks a part as done.
 func (w *call) wrote(i int, a *attempt, o *wire.PartOutcome) {
 	p, shard := &w.parts[i], w.frame.Parts[i].Shard
-	p.settled, p.current = true, nil
+	p.done, p.current = true, nil
 	w.left--
 	w.cluster.leads(shard, a.node)
 	if w.outcome.Copies == 0 || o.Copies < w.outcome.Copies {

@@ -102,7 +102,7 @@ func TestCacheOverCluster(t *testing.T) {
 	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, ReadTimeout: waitBound, WriteTimeout: waitBound})
 	nowMs := &atomic.Int64{}
 	registry := prometheus.NewRegistry()
-	kept := cache.New(cache.Options{Registerer: registry, Bytes: 1 << 20, Settle: time.Nanosecond, WindowsMin: 2, Clock: func() time.Time { return time.UnixMilli(nowMs.Load()) }})
+	kept := cache.New(cache.Options{Registerer: registry, Bytes: 1 << 20, FinalAfter: time.Nanosecond, WindowsMin: 2, Clock: func() time.Time { return time.UnixMilli(nowMs.Load()) }})
 	cached, memory := kept.Source(c.Source(scan.Consistency{})), scantest.NewMemory()
 	ctx := context.Background()
 	for round := range 120 {

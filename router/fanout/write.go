@@ -89,7 +89,7 @@ type part struct {
 	definitions int
 	era         uint32
 
-	settled bool
+	done    bool
 	tries   int
 	due     time.Time // of the next attempt
 	current *attempt  // nil: none that is still waited for
@@ -135,7 +135,7 @@ func (w *call) launch(v *view, now time.Time) {
 	var groups []*attempt
 	for i := range w.parts {
 		p := &w.parts[i]
-		if p.settled || p.current != nil || p.due.After(now) {
+		if p.done || p.current != nil || p.due.After(now) {
 			continue
 		}
 		shard := w.frame.Parts[i].Shard
@@ -213,7 +213,7 @@ func (w *call) take(v *view, a *attempt, now time.Time) {
 	wrote := false
 	for k, i := range a.parts {
 		p := &w.parts[i]
-		if p.settled {
+		if p.done {
 			continue
 		}
 		o, err := wire.PartOutcome{Copies: a.copies}, a.err

@@ -164,8 +164,8 @@ func (b *body) dropRaw() {
 	}
 }
 
-// settle gives back what a chunk, which is written, has beside the buffers: bytes, and a slot of processors.
-func (b *body) settle() {
+// releaseChunk releases what a chunk, which is written, has beside the buffers: bytes, and a slot of processors.
+func (b *body) releaseChunk() {
 	b.work.Idle()
 	b.lease.Release(b.lease.Held() - int64(cap(b.raw)+cap(b.decoded)))
 }

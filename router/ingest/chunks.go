@@ -51,7 +51,7 @@ func (f *front) writeChunks(request *fasthttp.RequestCtx, d *dialect, c *caller,
 
 // writeChunk writes the lines of a chunk that have ended, and adds to what is told what it says of them.
 func (f *front) writeChunk(request *fasthttp.RequestCtx, d *dialect, c *caller, to target, b *body, content []byte, told *inFlightWrite) (r result, err error) {
-	defer b.settle()
+	defer b.releaseChunk()
 	fl, err := f.takeWrite(b)
 	if err != nil {
 		f.metrics.failures.noteEarly(err)

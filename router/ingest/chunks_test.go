@@ -255,7 +255,7 @@ func TestHeavyWritesLeaveWorkers(t *testing.T) {
 func TestNoSlotBetweenChunks(t *testing.T) {
 	b := &body{processors: processor.New(1), base: t.Context(), lease: budget.New(1, time.Second).Lease(budget.Owner{})}
 	b.expands(expandedBytesLight + 1)
-	b.settle()
+	b.releaseChunk()
 	if b.work.Idle() {
 		t.Error("it had one")
 	}

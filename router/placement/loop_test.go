@@ -36,21 +36,21 @@ func newCluster(t *testing.T) *cluster {
 	c.store = c.server.Open(shardmap.Seen{})
 	c.nowMs.Store(1_000_000)
 	var groups sync.WaitGroup
-	groups.Go(c.settleGroups)
+	groups.Go(c.publishGroups)
 	t.Cleanup(groups.Wait)
 	t.Cleanup(cancel)
 	return c
 }
 
-// settleGroups plays the leaders of all groups.
-func (c *cluster) settleGroups() {
+// publishGroups plays the leaders of all groups.
+func (c *cluster) publishGroups() {
 	store := c.server.Open(shardmap.Seen{})
 	for view := range store.Watch(c.ctx) {
 		if view.Map == nil {
 			continue
 		}
 		for shard, row := range view.Map.Rows {
-			next, changed := row.Settled(row.Target())
+			next, changed := row.Published(row.Target())
 			if !changed {
 				continue
 			}

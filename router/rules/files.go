@@ -43,8 +43,8 @@ type ruleSet struct {
 
 type counts struct{ groups, rules int }
 
-// errUnsettled reports files that may be half written: they are others than when they were read before.
-var errUnsettled = errors.New("files of rules change")
+// errChanging reports files that may be half written: they are others than when they were read before.
+var errChanging = errors.New("files of rules change")
 
 // reader reads the files of one database.
 type reader struct {
@@ -58,7 +58,7 @@ type reader struct {
 // read returns what the files say now, or last where they have not changed. A change counts when two readings in a row
 // see it: an editor or a copy that is at work leaves a file empty, cut or away for a moment, all of which make sense as
 // rules, and alerts that are gone lose since when they are active. Nil takes the files as they are. Errors: ErrFiles;
-// errUnsettled, where nothing is known yet.
+// errChanging, where nothing is known yet.
 func (r *reader) read(last *ruleSet) (*ruleSet, error) {
 	files, err := r.find()
 	if err != nil {
@@ -77,15 +77,15 @@ func (r *reader) read(last *ruleSet) (*ruleSet, error) {
 	}
 	set := &ruleSet{files: files, groups: map[string]*rulefmt.RuleGroups{}}
 	sum.Sum(set.sum[:0])
-	settled := r.seen == set.sum
-	if !settled {
+	stable := r.seen == set.sum
+	if !stable {
 		r.seen, r.bad = set.sum, nil
 	}
 	switch {
 	case last != nil && last.sum == set.sum:
 		return last, nil
-	case last != nil && !settled:
-		return nil, errUnsettled
+	case last != nil && !stable:
+		return nil, errChanging
 	case r.bad == nil:
 		r.bad = r.parse(set, texts)
 	}

@@ -66,7 +66,7 @@ func (f *files) check() (changed []string) {
 	for _, database := range f.databases() {
 		last := f.current(database)
 		set, err := f.readers[database].read(last)
-		if errors.Is(err, errUnsettled) {
+		if errors.Is(err, errChanging) {
 			continue
 		}
 		if err != nil {

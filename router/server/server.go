@@ -47,9 +47,9 @@ type Backend struct {
 
 	Cluster     api.Cluster
 	ClusterName string
-	Settler     process.Settler // nil: there is nothing to settle
-	Folders     int             // data folders that are closed at the end
-	Health      func() error    // why no writes are taken, or nil
+	Compactor   process.Compactor // nil: there is nothing to compact
+	Folders     int               // data folders that are closed at the end
+	Health      func() error      // why no writes are taken, or nil
 	Details     func() []string
 	About       string // what the banner says of it
 }
@@ -90,7 +90,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	if err != nil {
 		return err
 	}
-	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: s.Admin, Pprof: s.Pprof}))
+	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Compactor: b.Compactor, Admin: s.Admin, Pprof: s.Pprof}))
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
 	ingestOptions.Audit, ingestOptions.Processors = trail.Log(), processors
@@ -164,7 +164,7 @@ func (s *Settings) Endpoints(b *Backend, logger *slog.Logger) (http, metrics, gr
 	}
 	ready := &process.Readiness{Health: b.Health}
 	front, err := ingest.New(s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{
-		Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: true, Pprof: true,
+		Own: answers, Registry: registry, Ready: ready, Compactor: b.Compactor, Admin: true, Pprof: true,
 	})))
 	if err != nil {
 		return nil, nil, nil, err

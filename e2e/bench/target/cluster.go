@@ -50,7 +50,7 @@ const (
 )
 
 // StartCluster starts all processes and waits until the groups of all shards have
-// settled. On an error nothing is left running.
+// configured. On an error nothing is left running.
 func StartCluster(ctx context.Context, t TickMesh, options ClusterOptions) (*Cluster, error) {
 	if t.Etcd == "" {
 		return nil, fmt.Errorf("%w: no program for etcd is given", ErrNotInstalled)
@@ -110,7 +110,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := harness.WaitReady(ctx, router, "http://"+addresses.HTTP+c.tickmesh.ReadyPath()); err != nil {
 		return err
 	}
-	return c.AwaitSettled(ctx)
+	return c.AwaitGroups(ctx)
 }
 
 func (c *Cluster) flags(role string) []string {
@@ -187,10 +187,10 @@ func (c *Cluster) Await(ctx context.Context, what string, wanted func(v shardmap
 	}
 }
 
-// AwaitSettled waits until every group has its first configuration and none is to
+// AwaitGroups waits until every group has its first configuration and none is to
 // change.
-func (c *Cluster) AwaitSettled(ctx context.Context) error {
-	return c.Await(ctx, "settled groups", func(v shardmap.View) bool {
+func (c *Cluster) AwaitGroups(ctx context.Context) error {
+	return c.Await(ctx, "configured groups", func(v shardmap.View) bool {
 		for _, row := range v.Map.Rows {
 			if row.Fresh || row.Intended != nil {
 				return false

@@ -207,8 +207,8 @@ func reduceRow(kind Kind, row []*float64) []float64 {
 	return []float64{sum}
 }
 
-// Settle implements Target: the server compacts on its own schedule, after hours.
-func (InfluxDB) Settle(context.Context, *Server) error { return nil }
+// Compact implements Target: the server compacts on its own schedule, after hours.
+func (InfluxDB) Compact(context.Context, *Server) error { return nil }
 
 // SeriesMax implements Target.
 func (InfluxDB) SeriesMax() (int, string) {

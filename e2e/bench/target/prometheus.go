@@ -88,8 +88,8 @@ func (Prometheus) QueryPath(q Query) string { return VictoriaMetrics{}.QueryPath
 // Parse implements Target.
 func (Prometheus) Parse(q Query, body []byte) (Answer, error) { return parsePrometheus(q.Kind, body) }
 
-// Settle implements Target: the server compacts on its own schedule.
-func (Prometheus) Settle(context.Context, *Server) error { return nil }
+// Compact implements Target: the server compacts on its own schedule.
+func (Prometheus) Compact(context.Context, *Server) error { return nil }
 
 // SeriesMax implements Target.
 func (Prometheus) SeriesMax() (int, string) { return 0, "" }

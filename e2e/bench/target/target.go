@@ -83,8 +83,8 @@ type Target interface {
 	QueryPath(q Query) string
 	// Parse reads the answer to q.
 	Parse(q Query, body []byte) (Answer, error)
-	// Settle brings files into their final form, where the server can be asked to.
-	Settle(ctx context.Context, server *Server) error
+	// Compact brings files into their final form, where the server can be asked to.
+	Compact(ctx context.Context, server *Server) error
 	// SeriesMax is the number of series above which the server is not measured
 	// because it takes too long, with the reason; 0: no bound.
 	SeriesMax() (int, string)
@@ -134,7 +134,7 @@ func answerOf(kind Kind, values []float64) Answer {
 
 // Preallocating is a Target that reserves files of fixed size ahead of their use.
 type Preallocating interface {
-	// Preallocated returns the bytes of a data folder in files that a server, settled
+	// Preallocated returns the bytes of a data folder in files that a server, compacted
 	// and stopped, keeps for what it will write next.
 	Preallocated(dataDir string) (int64, error)
 }

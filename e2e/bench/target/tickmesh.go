@@ -127,8 +127,8 @@ func (t TickMesh) Parse(q Query, body []byte) (Answer, error) {
 	return answerOf(q.Kind, values), nil
 }
 
-// Settle implements Target: it seals, sorts and merges everything.
-func (t TickMesh) Settle(ctx context.Context, server *Server) error {
+// Compact implements Target: it seals, sorts and merges everything.
+func (t TickMesh) Compact(ctx context.Context, server *Server) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+server.Addresses.HTTP+"/admin/settle", nil)
 	if err != nil {
 		return err

@@ -112,8 +112,8 @@ func (TickTock) Parse(q Query, body []byte) (Answer, error) {
 	return answer, nil
 }
 
-// Settle implements Target: there is no way to ask for it.
-func (TickTock) Settle(context.Context, *Server) error { return nil }
+// Compact implements Target: there is no way to ask for it.
+func (TickTock) Compact(context.Context, *Server) error { return nil }
 
 // SeriesMax implements Target.
 func (TickTock) SeriesMax() (int, string) { return 0, "" }

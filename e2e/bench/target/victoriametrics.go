@@ -153,8 +153,8 @@ func (VictoriaMetrics) Parse(q Query, body []byte) (Answer, error) {
 	return parsePrometheus(q.Kind, body)
 }
 
-// Settle implements Target: it merges all parts into one.
-func (VictoriaMetrics) Settle(ctx context.Context, server *Server) error {
+// Compact implements Target: it merges all parts into one.
+func (VictoriaMetrics) Compact(ctx context.Context, server *Server) error {
 	if _, err := server.Get(ctx, "/internal/force_merge"); err != nil {
 		return err
 	}

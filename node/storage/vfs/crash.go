@@ -31,7 +31,7 @@ func (m *MemFS) CrashClone(options CrashOptions) *MemFS {
 	for name, n := range m.mu.durable {
 		names[name] = n
 	}
-	settle(names, m.mu.pending, survivor(random, m.mu.pending, options))
+	applyChanges(names, m.mu.pending, survivor(random, m.mu.pending, options))
 
 	clone := NewMemFS()
 	clone.mu.capacity = m.mu.capacity

@@ -252,16 +252,16 @@ func (m *MemFS) SyncDir(dir string) error {
 	if err := m.directoryLocked("sync", dir); err != nil {
 		return err
 	}
-	m.mu.pending = settle(m.mu.durable, m.mu.pending, func(c change) bool {
+	m.mu.pending = applyChanges(m.mu.durable, m.mu.pending, func(c change) bool {
 		return path.Dir(c.names[0]) == dir || c.names[1] != "" && path.Dir(c.names[1]) == dir
 	})
 	return nil
 }
 
-// settle applies the chosen changes to names and returns the others. Of a change
+// applyChanges applies the chosen changes to names and returns the others. Of a change
 // that stays behind, the names that a later chosen change has set are taken out:
 // on a disk the later one wins.
-func settle(names map[string]*inode, changes []change, chosen func(change) bool) []change {
+func applyChanges(names map[string]*inode, changes []change, chosen func(change) bool) []change {
 	var left []change
 	for _, c := range changes {
 		if !chosen(c) {

@@ -69,7 +69,7 @@ func (l *Log) list() error {
 			}
 		}
 	}
-	return l.settleLengths()
+	return l.inferLengths()
 }
 
 func (l *Log) openFile(name string, base Position) error {
@@ -93,8 +93,8 @@ func (l *Log) openFile(name string, base Position) error {
 	return nil
 }
 
-// settleLengths guesses the length of files whose headers are damaged.
-func (l *Log) settleLengths() error {
+// inferLengths guesses the length of files whose headers are damaged.
+func (l *Log) inferLengths() error {
 	for i, f := range l.mu.files {
 		if i+1 < len(l.mu.files) {
 			reach := int64(l.mu.files[i+1].base - f.base)

@@ -34,7 +34,7 @@ func benchNode(b *testing.B) *node.Node {
 	for row := range int64(benchHours * 3_600_000 / benchStepMs) {
 		benchWrite(b, n, labBaseMs+row*benchStepMs)
 	}
-	if err := n.Settle(context.Background()); err != nil {
+	if err := n.CompactAll(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 	return n

@@ -12,9 +12,9 @@ import (
 type Options struct {
 	// Bytes bounds the memory of what is kept, and of what is being read to be kept.
 	Bytes int64
-	// Settle is how long ago a window must have ended to be kept; 0: the default, two
+	// FinalAfter is how long ago a window must have ended to be kept; 0: the default, two
 	// minutes. Answers do not depend on it, only how often something that is kept changes.
-	Settle time.Duration
+	FinalAfter time.Duration
 	// WindowsMin is how many windows a request must have that can be kept; 0: the
 	// default, 16.
 	WindowsMin int
@@ -23,7 +23,7 @@ type Options struct {
 }
 
 const (
-	settleDefault     = 2 * time.Minute
+	finalAfterDefault = 2 * time.Minute
 	windowsMinDefault = 16
 )
 
@@ -45,8 +45,8 @@ type Cache struct {
 
 // New returns an empty cache.
 func New(o Options) *Cache {
-	if o.Settle == 0 {
-		o.Settle = settleDefault
+	if o.FinalAfter == 0 {
+		o.FinalAfter = finalAfterDefault
 	}
 	if o.WindowsMin == 0 {
 		o.WindowsMin = windowsMinDefault

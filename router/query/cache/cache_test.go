@@ -99,7 +99,7 @@ func opened(o Options) (*Cache, *atomic.Int64) {
 	now := &atomic.Int64{}
 	now.Store(1 << 50)
 	o.Clock = func() time.Time { return time.UnixMilli(now.Load()).Add(time.Nanosecond) }
-	o.Settle = time.Nanosecond
+	o.FinalAfter = time.Nanosecond
 	return New(o), now
 }
 

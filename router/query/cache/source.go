@@ -45,7 +45,7 @@ func (c *Cache) ask(r *scan.Request) *question {
 		return nil
 	}
 	q := &question{request: r, grid: gridOf(w)}
-	q.span = q.grid.whole(r.FromMs, r.ToMs, c.options.Clock().Add(-c.options.Settle).UnixMilli())
+	q.span = q.grid.whole(r.FromMs, r.ToMs, c.options.Clock().Add(-c.options.FinalAfter).UnixMilli())
 	if q.span.to-q.span.from < int64(c.options.WindowsMin) {
 		return nil
 	}

@@ -123,7 +123,7 @@ func parseBody(body []byte, database string, now time.Time, subQueriesMax int64)
 		}
 		q.subs = append(q.subs, sub)
 	}
-	return q, q.settle(string(b.Start), string(b.End), string(b.Timezone), bool(b.UseCalendar), database, now, subQueriesMax)
+	return q, q.normalize(string(b.Start), string(b.End), string(b.Timezone), bool(b.UseCalendar), database, now, subQueriesMax)
 }
 
 func badContent(err error) error {
@@ -176,7 +176,7 @@ func parseParameters(p url.Values, database string, now time.Time, subQueriesMax
 	if len(q.subs) == 0 {
 		return nil, invalid("Missing sub queries")
 	}
-	return q, q.settleParameters(p, database, now, subQueriesMax)
+	return q, q.normalizeParameters(p, database, now, subQueriesMax)
 }
 
 // parseFlags reads what is said about a whole query. A flag is set when its parameter is
@@ -191,13 +191,13 @@ func parseFlags(p url.Values) (*dataQuery, error) {
 	}, nil
 }
 
-// settleParameters is settle with the times that the parameters hold.
-func (q *dataQuery) settleParameters(p url.Values, database string, now time.Time, subQueriesMax int64) error {
+// normalizeParameters is normalize with the times that the parameters hold.
+func (q *dataQuery) normalizeParameters(p url.Values, database string, now time.Time, subQueriesMax int64) error {
 	zone := p.Get("timezone")
 	if zone == "" {
 		zone = p.Get("tz")
 	}
-	return q.settle(p.Get("start"), p.Get("end"), zone, flag(p, "use_calendar"), database, now, subQueriesMax)
+	return q.normalize(p.Get("start"), p.Get("end"), zone, flag(p, "use_calendar"), database, now, subQueriesMax)
 }
 
 // parseSubs reads the parameters tsuid and m.
@@ -232,8 +232,8 @@ func flag(p url.Values, name string) bool {
 	return ok && !slices.Contains([]string{"false", "0"}, strings.ToLower(values[0]))
 }
 
-// settle checks a query and fills in what follows from its text.
-func (q *dataQuery) settle(start, end, zone string, useCalendar bool, database string, now time.Time, subQueriesMax int64) error {
+// normalize checks a query and fills in what follows from its text.
+func (q *dataQuery) normalize(start, end, zone string, useCalendar bool, database string, now time.Time, subQueriesMax int64) error {
 	location, err := findLocation(zone)
 	if err != nil {
 		return err
@@ -262,7 +262,7 @@ func (q *dataQuery) settle(start, end, zone string, useCalendar bool, database s
 	var meter guard.Meter
 	for i := range q.subs {
 		q.subs[i].index = i
-		if err := q.subs[i].settle(&meter, database, useCalendar, location, q.fromMs); err != nil {
+		if err := q.subs[i].normalize(&meter, database, useCalendar, location, q.fromMs); err != nil {
 			return err
 		}
 	}

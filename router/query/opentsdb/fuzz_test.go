@@ -37,7 +37,7 @@ func FuzzExpression(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := q.settle(&guard.Meter{}, "", false, time.UTC, 1_600_000_000_000); err != nil {
+		if err := q.normalize(&guard.Meter{}, "", false, time.UTC, 1_600_000_000_000); err != nil {
 			return
 		}
 		if shown := appendSubQuery(nil, &q); !json.Valid(shown) {

@@ -44,9 +44,9 @@ type subQuery struct {
 	groupBy    []string // names of tags, sorted
 }
 
-// settle checks a sub-query and fills in what follows from its text. Meter measures the filters
+// normalize checks a sub-query and fills in what follows from its text. Meter measures the filters
 // of all sub-queries of the request.
-func (q *subQuery) settle(meter *guard.Meter, database string, useCalendar bool, location *time.Location, fromMs int64) error {
+func (q *subQuery) normalize(meter *guard.Meter, database string, useCalendar bool, location *time.Location, fromMs int64) error {
 	if q.aggregatorName == "" {
 		return invalid("Missing the aggregation function")
 	}
@@ -76,10 +76,10 @@ func (q *subQuery) settle(meter *guard.Meter, database string, useCalendar bool,
 	}
 	slices.Sort(q.groupBy)
 	q.groupBy = slices.Compact(q.groupBy)
-	return q.settleSelectors(meter, database)
+	return q.normalizeSelectors(meter, database)
 }
 
-func (q *subQuery) settleSelectors(meter *guard.Meter, database string) error {
+func (q *subQuery) normalizeSelectors(meter *guard.Meter, database string) error {
 	for _, tsuid := range q.tsuids {
 		selector, err := selectorOfTSUID(tsuid, database)
 		if err != nil {
