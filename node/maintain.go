@@ -79,11 +79,11 @@ func (n *Node) segmentTasks() []task {
 	}
 }
 
-// A page log of flushQuietBytes that has not grown for flushQuiet is flushed before
+// A page log of flushIdleBytes that has not grown for flushIdle is flushed before
 // its time: nothing else needs the disk, and segments are faster to read.
 const (
-	flushQuietBytes = 16 << 20
-	flushQuiet      = 2 * time.Second
+	flushIdleBytes = 16 << 20
+	flushIdle      = 2 * time.Second
 )
 
 func (n *Node) flushDue(now, last time.Time) bool {
@@ -91,7 +91,7 @@ func (n *Node) flushDue(now, last time.Time) bool {
 	if bytes != n.quiet.bytes {
 		n.quiet.bytes, n.quiet.since = bytes, now
 	}
-	quiet := bytes >= flushQuietBytes && now.Sub(n.quiet.since) >= flushQuiet
+	quiet := bytes >= flushIdleBytes && now.Sub(n.quiet.since) >= flushIdle
 	return count > 1 || quiet || bytes > 0 && now.Sub(last) >= n.options.FlushInterval
 }
 
@@ -105,11 +105,11 @@ func (n *Node) flush() error {
 	return nil
 }
 
-// Segments are merged when no flush has brought more for compactionQuiet, so that
+// Segments are merged when no flush has brought more for compactionIdle, so that
 // those of a busy time are merged together and writers keep the processor; but not
 // later than after compactionFlushes, as queries look at each segment.
 const (
-	compactionQuiet   = 2 * time.Second
+	compactionIdle    = 2 * time.Second
 	compactionFlushes = 16
 )
 
@@ -132,7 +132,7 @@ func (f *flushedSegments) compactionDue(now, last time.Time) bool {
 	defer f.mu.Unlock()
 	quiet := now.Sub(f.last)
 	due := f.flushes >= compactionFlushes ||
-		f.flushes > 0 && (quiet >= compactionQuiet || quiet < 0) || // the clock may go back
+		f.flushes > 0 && (quiet >= compactionIdle || quiet < 0) || // the clock may go back
 		now.Sub(last) >= compactionInterval
 	if due {
 		f.flushes = 0

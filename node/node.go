@@ -51,7 +51,7 @@ type Options struct {
 	ForgetSeries bool
 	Memory       MemoryBounds
 
-	// Of a node in a cluster. Without NodeID the node is on its own: it has a lone
+	// Of a node in a cluster. Without NodeID the node is on its own: it has a single
 	// group for each shard, and needs no map.
 	NodeID string
 	Peers  Peers

@@ -21,7 +21,7 @@ const runName = "RUN"
 // and neither ended well nor on the same start of the machine, may have lost the log's
 // last second. A replica that has others to ask must not go on with its raft id then:
 // it may have acknowledged entries, or commits, that it does not know of any more. So
-// the folder becomes another incarnation, and the replicas in it relics.
+// the folder becomes another incarnation, and the replicas in it are quarantined.
 type runRecord struct {
 	clean bool
 	mode  SyncMode

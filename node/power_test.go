@@ -15,8 +15,8 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// relics returns the number of replicas of a node that take no part.
-func (c *testCluster) relics(name string) (count int) {
+// quarantined returns the number of replicas of a node that take no part.
+func (c *testCluster) quarantined(name string) (count int) {
 	c.t.Helper()
 	n := c.reach("", name)
 	if err := n.loop.queue.do(func() { count = n.loop.machine.Quarantined() }); err != nil {
@@ -56,8 +56,8 @@ func TestPowerCutOfOneBoard(t *testing.T) {
 	c.replace("b", old)
 	c.await("the end of the moves", c.planned)
 	c.mustHave(want)
-	if n := c.relics("b"); n > 0 {
-		t.Errorf("%d relics are left", n)
+	if n := c.quarantined("b"); n > 0 {
+		t.Errorf("%d quarantined replicas are left", n)
 	}
 	c.await("b to have a replica of each shard", func() bool {
 		groups, err := b.Groups()
@@ -145,10 +145,10 @@ func TestPowerCutOfAllBoards(t *testing.T) {
 	for round := range 2 {
 		for _, name := range names {
 			c.open(name)
-			if n := c.relics(name); n != testShards {
-				t.Fatalf("round %d: node %s has %d relics", round, name, n)
+			if n := c.quarantined(name); n != testShards {
+				t.Fatalf("round %d: node %s has %d quarantined replicas", round, name, n)
 			}
-			if err := c.reach("", name).checkpoint(); err != nil { // what relics have not applied is still needed
+			if err := c.reach("", name).checkpoint(); err != nil { // what quarantined replicas have not applied is still needed
 				t.Fatal(err)
 			}
 		}
@@ -165,14 +165,14 @@ func TestPowerCutOfAllBoards(t *testing.T) {
 	c.mustHave(synced)
 	c.writeSome(synced, &at, 20)
 	for _, name := range names {
-		if err := c.reach("", name).checkpoint(); err != nil { // of the time of the relics
+		if err := c.reach("", name).checkpoint(); err != nil { // of the time of quarantine
 			t.Fatal(err)
 		}
 		c.kill(name)
 		c.open(name)
 	}
 	c.mustHave(synced)
-	c.await("relics elsewhere to go", func() bool { return c.relics("a")+c.relics("b")+c.relics("c") == 0 })
+	c.await("quarantined replicas elsewhere to go", func() bool { return c.quarantined("a")+c.quarantined("b")+c.quarantined("c") == 0 })
 	c.place(func(m shardmap.Map) shardmap.Map {
 		for shard, row := range m.Rows {
 			other := map[string]string{"a": "b", "b": "a"}[row.Members[0].Node]
@@ -228,7 +228,7 @@ func (c *testCluster) recover() {
 
 // TestPowerCutOfTwoBoards leaves one full voter with its vote, which is no majority. All
 // who have data are there, so groups go on from the better log of the two, be it of the
-// one whose vote lives or of the relic; a second power cut follows at once.
+// one whose vote lives or of the quarantined replica; a second power cut follows at once.
 func TestPowerCutOfTwoBoards(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c"}
@@ -246,9 +246,9 @@ func TestPowerCutOfTwoBoards(t *testing.T) {
 	c.mustHave(want)
 	c.writeSome(want, &at, 20)
 	// Also b has replicas that others go on without: as long as it does, a power cut makes
-	// it another incarnation, and its lone groups need to be told.
-	c.await("all but lone groups to go", func() bool {
-		replicas := c.relics("a") + c.relics("c")
+	// it another incarnation, and its groups with a single voter need to be told.
+	c.await("all but groups with a single voter to go", func() bool {
+		replicas := c.quarantined("a") + c.quarantined("c")
 		for _, name := range names {
 			groups, err := c.reach("", name).Groups()
 			if err != nil {
@@ -268,14 +268,14 @@ func TestPowerCutOfTwoBoards(t *testing.T) {
 	}
 	c.mustHave(want)
 	if rs := c.recoveries(); len(rs) > 0 {
-		t.Errorf("lone groups need nobody: %+v", rs)
+		t.Errorf("groups with a single voter need nobody: %+v", rs)
 	}
 }
 
-// TestRelicOutlivesAnOldMap starts a board after a power cut with the map that it had kept,
+// TestQuarantineOutlivesAnOldMap starts a board after a power cut with the map that it had kept,
 // from before it was published that its replicas are members, and they are all that has some
 // of what was answered.
-func TestRelicOutlivesAnOldMap(t *testing.T) {
+func TestQuarantineOutlivesAnOldMap(t *testing.T) {
 	t.Parallel()
 	c := newBoards(t, "a", "b", "c", "d")
 	c.create(roles2(), "a", "b", "c")
@@ -304,8 +304,8 @@ func TestRelicOutlivesAnOldMap(t *testing.T) {
 	}
 	c.boot = "second"
 	c.openWith("d", &kept)
-	if n := c.relics("d"); n != testShards {
-		t.Fatalf("%d of %d relics are left", n, testShards)
+	if n := c.quarantined("d"); n != testShards {
+		t.Fatalf("%d of %d quarantined replicas are left", n, testShards)
 	}
 	c.open("b")
 	c.open("c")
@@ -315,7 +315,7 @@ func TestRelicOutlivesAnOldMap(t *testing.T) {
 }
 
 // TestBeginEmptyWhereAWitnessIs loses both boards with data. The groups begin anew on the
-// only one that is left, on a person's word, be its witnesses alive or relics.
+// only one that is left, on a person's word, be its witnesses alive or quarantined.
 func TestBeginEmptyWhereAWitnessIs(t *testing.T) {
 	t.Parallel()
 	for _, lostPower := range []bool{false, true} {
@@ -371,8 +371,8 @@ func TestPowerCutBeforeTheFirstEntry(t *testing.T) {
 	c.mustHave(want)
 }
 
-// TestPowerCutOfLoneGroups goes on with what there is: there is nobody to ask.
-func TestPowerCutOfLoneGroups(t *testing.T) {
+// TestPowerCutOfSingleVoterGroups goes on with what there is: there is nobody to ask.
+func TestPowerCutOfSingleVoterGroups(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	c.boot = "first"
@@ -420,7 +420,7 @@ func TestCleanEndsLoseNothing(t *testing.T) {
 	}
 	c.writeSome(want, &at, 20)
 	c.kill("a")
-	if n := c.open("a"); n.Incarnation() != incarnations["a"] || c.relics("a") > 0 {
+	if n := c.open("a"); n.Incarnation() != incarnations["a"] || c.quarantined("a") > 0 {
 		t.Error("a killed process is taken for a power cut")
 	}
 	for _, name := range names {
@@ -431,9 +431,9 @@ func TestCleanEndsLoseNothing(t *testing.T) {
 	c.mustHave(want)
 }
 
-// TestLoneGroupsGainMembers lets groups that were always alone, and had no checkpoint
+// TestSingleVoterGroupsGainMembers lets groups that were always alone, and had no checkpoint
 // yet, gain members and lose them again.
-func TestLoneGroupsGainMembers(t *testing.T) {
+func TestSingleVoterGroupsGainMembers(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	c.open("a")

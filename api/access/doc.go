@@ -1,5 +1,5 @@
 // Package access says who calls and what they may do. It is the border between the
-// authority that knows users (api/auth) and everything that serves them: front ends
+// authenticator that knows users (api/auth) and everything that serves them: front ends
 // ask Check, and know neither users nor files nor transports.
 //
 // A caller without a Principal in its context is nobody, who may do nothing. A server with

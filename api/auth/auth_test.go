@@ -43,7 +43,7 @@ func rulesOf(t testing.TB, text string) *Rules {
 
 // world is an authority whose rules a test changes.
 type world struct {
-	*Authority
+	*Authenticator
 	rules atomic.Pointer[Rules]
 }
 
@@ -51,7 +51,7 @@ func newWorld(t testing.TB, text string) *world {
 	t.Helper()
 	w := &world{}
 	w.rules.Store(rulesOf(t, text))
-	w.Authority = New(Options{Current: w.rules.Load})
+	w.Authenticator = New(Options{Current: w.rules.Load})
 	w.gate.compare = func(hash, password []byte) error {
 		if strings.Contains(string(hash), passwordDummySalt) {
 			return bcrypt.ErrMismatchedHashAndPassword // costs nothing

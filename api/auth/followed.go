@@ -28,7 +28,7 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 // Followed is the authenticator of a process, whose file is followed. Its methods do
 // nothing on nil.
 type Followed struct {
-	*Authority
+	*Authenticator
 	file    *File
 	tokens  *token.Registry // nil: callers cannot make any
 	running sync.WaitGroup
@@ -49,10 +49,10 @@ func (s *Flags) Follow(ctx context.Context, tokens token.Store, processors *proc
 	if tokens != nil {
 		a.tokens = token.New(token.Options{Store: tokens, Logger: logger})
 	}
-	a.Authority = New(Options{Current: file.Current, Tokens: a.tokens, Processors: processors, Logger: logger})
+	a.Authenticator = New(Options{Current: file.Current, Tokens: a.tokens, Processors: processors, Logger: logger})
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.running.Go(func() { file.Run(ctx) })
-	a.running.Go(func() { a.Authority.Run(ctx) })
+	a.running.Go(func() { a.Authenticator.Run(ctx) })
 	if a.tokens != nil {
 		a.running.Go(func() { a.tokens.Run(ctx) })
 	}
@@ -62,7 +62,7 @@ func (s *Flags) Follow(ctx context.Context, tokens token.Store, processors *proc
 // Register adds the metrics.
 func (a *Followed) Register(registry prometheus.Registerer) {
 	if a != nil {
-		registry.MustRegister(a.file, a.Authority)
+		registry.MustRegister(a.file, a.Authenticator)
 		if a.tokens != nil {
 			registry.MustRegister(a.tokens)
 		}

@@ -100,7 +100,7 @@ type issuers struct {
 }
 
 // issuersNow returns the issuers of the rules of now, by URL. The map does not change.
-func (a *Authority) issuersNow() map[string]*oidc.Issuer {
+func (a *Authenticator) issuersNow() map[string]*oidc.Issuer {
 	s := &a.issuers
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (a *Authority) issuersNow() map[string]*oidc.Issuer {
 }
 
 // Run fetches the keys of the file's OpenID Connect issuers until ctx ends.
-func (a *Authority) Run(ctx context.Context) {
+func (a *Authenticator) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	stops := map[*oidc.Issuer]context.CancelFunc{}
@@ -160,7 +160,7 @@ func (a *Authority) Run(ctx context.Context) {
 
 // byJWT verifies a token that is none of the file's. What was verified is remembered by the
 // token's digest; whether it has expired is looked at each time.
-func (a *Authority) byJWT(ctx context.Context, rules *Rules, token []byte, sum secret.Digest) (*principal, error) {
+func (a *Authenticator) byJWT(ctx context.Context, rules *Rules, token []byte, sum secret.Digest) (*principal, error) {
 	if len(rules.issuers) == 0 {
 		return nil, access.ErrUnauthenticated
 	}
@@ -200,7 +200,7 @@ func newIssuerMetrics() issuerMetrics {
 	}
 }
 
-func (a *Authority) collectIssuers(to chan<- prometheus.Metric) {
+func (a *Authenticator) collectIssuers(to chan<- prometheus.Metric) {
 	m := a.issuerMetrics
 	for url, i := range a.issuersNow() {
 		good, bad := i.Fetches()

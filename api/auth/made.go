@@ -20,7 +20,7 @@ const issuedLifetimeMax = 90 * 24 * time.Hour
 
 // byMadeToken finds who shows a token that was made while the process runs. What nobody was given
 // counts against its address as a wrong password does.
-func (a *Authority) byMadeToken(rules *Rules, from net.Addr, id []byte, sum secret.Digest) (*principal, error) {
+func (a *Authenticator) byMadeToken(rules *Rules, from net.Addr, id []byte, sum secret.Digest) (*principal, error) {
 	v := a.options.Tokens.Current()
 	t := v.Find(id, sum)
 	if t == nil {
@@ -124,7 +124,7 @@ func (p *principal) creation(lifetime time.Duration) (q token.Request, err error
 // CreateToken makes a token for the caller of a context, and returns its secret. Whether the
 // caller may make any is not asked here. Errors: *access.DeniedError where the token would have
 // more rights than the caller, and those of token.Registry.Create.
-func (a *Authority) CreateToken(ctx context.Context, name string, rights token.Rights, lifetime time.Duration) (secret string, made token.Token, err error) {
+func (a *Authenticator) CreateToken(ctx context.Context, name string, rights token.Rights, lifetime time.Duration) (secret string, made token.Token, err error) {
 	p, ok := access.Of(ctx).(*principal)
 	if !ok {
 		return "", made, access.ErrUnauthenticated
@@ -151,7 +151,7 @@ func (a *Authority) CreateToken(ctx context.Context, name string, rights token.R
 }
 
 // ListTokens returns the tokens that were made, in the order in which they were.
-func (a *Authority) ListTokens() []token.Listed {
+func (a *Authenticator) ListTokens() []token.Listed {
 	list, rules := a.options.Tokens.List(), a.options.Current()
 	for i := range list {
 		if l := &list[i]; l.Refusal == "" && rules.creator(&l.Creator) == nil {
@@ -162,6 +162,6 @@ func (a *Authority) ListTokens() []token.Listed {
 }
 
 // RevokeToken takes back a token that was made. Errors: those of token.Registry.Revoke.
-func (a *Authority) RevokeToken(ctx context.Context, id string) (token.Listed, error) {
+func (a *Authenticator) RevokeToken(ctx context.Context, id string) (token.Listed, error) {
 	return a.options.Tokens.Revoke(ctx, id, access.Of(ctx).Name())
 }

@@ -30,7 +30,7 @@ func newMaker(t testing.TB, text string) (w *world, pass func(time.Duration)) {
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	w = newWorld(t, text)
 	compare := w.gate.compare
-	w.Authority = New(Options{Current: w.rules.Load, Tokens: token.New(token.Options{Store: folder, Clock: func() time.Time { return now }})})
+	w.Authenticator = New(Options{Current: w.rules.Load, Tokens: token.New(token.Options{Store: folder, Clock: func() time.Time { return now }})})
 	w.gate.compare = compare
 	return w, func(d time.Duration) { now = now.Add(d) }
 }

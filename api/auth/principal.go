@@ -25,7 +25,7 @@ type proof struct {
 type proofKind uint8
 
 const (
-	byNothing proofKind = iota // Authority.Named
+	byNothing proofKind = iota // Authenticator.Named
 	byPassword
 	byToken
 	byTLSName

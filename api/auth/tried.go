@@ -9,7 +9,7 @@ import (
 
 // tried adds to the error of wrong credentials whose password was wrong, for the audit log. A
 // name that no user has is left out: people type passwords there.
-func (a *Authority) tried(c access.Credentials, err error) error {
+func (a *Authenticator) tried(c access.Credentials, err error) error {
 	if known := (*audit.SignInError)(nil); errors.As(err, &known) || !errors.Is(err, access.ErrUnauthenticated) {
 		return err
 	}

@@ -131,7 +131,7 @@ func nameOf(u *url.URL) (Name, error) {
 }
 
 // Names reports whether an authority in a verified chain names what it signs, so that a
-// certificate of it without a name is no relic of an older version.
+// certificate of it without a name was not left by an older version.
 func Names(chains [][]*x509.Certificate) bool {
 	for _, chain := range chains {
 		for _, c := range chain[min(1, len(chain)):] {

@@ -26,9 +26,9 @@ type Copy struct {
 	RaftID uint64
 	Era    uint32
 	Role   Role // what it was made for: a Witness has no data
-	// Relic: its log may lack what it has acknowledged, so it never votes or answers
+	// Quarantined: its log may lack what it has acknowledged, so it never votes or answers
 	// again under its raft id.
-	Relic bool
+	Quarantined bool
 	// Unclear: nobody can say yet what it has, as its files are being swapped, or ever,
 	// as the log has lost it.
 	Unclear bool
@@ -235,10 +235,10 @@ func (s *survey) majorities() (may, here bool) {
 			}
 			c := s.copyOf(members[at])
 			_, former := s.holdsNothing(members[at])
-			able += oneIf(c != nil && !c.Relic || c == nil && !former)
+			able += oneIf(c != nil && !c.Quarantined || c == nil && !former)
 			n := s.node(members[at].Node)
 			fresh := c == nil && s.row.Fresh && n != nil && n.Incarnation == members[at].Incarnation // it is about to be made
-			present += oneIf(c != nil && !c.Relic || fresh)
+			present += oneIf(c != nil && !c.Quarantined || fresh)
 		}
 		may = may && 2*able > len(voters)
 		here = here && 2*present > len(voters)

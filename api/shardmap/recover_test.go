@@ -47,13 +47,13 @@ func mapOf(row Row) *Map {
 	return &Map{Format: Format, Cluster: "test", ID: folderOf("a", 99), Epoch: 7, Settings: Settings{Shards: 1, Replication: 2}, Rows: []Row{row}}
 }
 
-func copyAt(id uint64, role Role, relic bool, term, index uint64) Copy {
-	return Copy{RaftID: id, Era: 1, Role: role, Relic: relic, Term: term, Index: index, ConfigIndex: 1, Members: members2(), NewestMs: int64(index)}
+func copyAt(id uint64, role Role, quarantined bool, term, index uint64) Copy {
+	return Copy{RaftID: id, Era: 1, Role: role, Quarantined: quarantined, Term: term, Index: index, ConfigIndex: 1, Members: members2(), NewestMs: int64(index)}
 }
 
 func TestRecoveries(t *testing.T) {
 	row := Row{Version: 3, RaftIDLast: 3, Era: 1, Members: members2()}
-	relics := func() []board {
+	quarantines := func() []board {
 		return []board{{"a", 1, false, []Copy{copyAt(1, Full, true, 4, 90)}}, {"b", 1, false, []Copy{copyAt(2, Full, true, 5, 80)}},
 			{"c", 1, false, []Copy{copyAt(3, Witness, true, 5, 99)}}}
 	}
@@ -73,19 +73,19 @@ func TestRecoveries(t *testing.T) {
 		"a full voter is away": {func(b []board, _ *Row) []board { b[1].away = true; return b }, true, false, "a", []string{"b"}, 0},
 		"the witness is away":  {func(b []board, _ *Row) []board { b[2].away = true; return b }, true, true, "b", nil, 1000},
 		"two boards have majority": {func(b []board, _ *Row) []board {
-			b[1].life, b[1].copies[0].Relic, b[2].life, b[2].copies[0].Relic = 0, false, 0, false
+			b[1].life, b[1].copies[0].Quarantined, b[2].life, b[2].copies[0].Quarantined = 0, false, 0, false
 			return b
 		}, false, false, "", nil, 0},
 		"one vote lives": {func(b []board, _ *Row) []board {
-			b[0].life, b[0].copies[0].Relic = 0, false
+			b[0].life, b[0].copies[0].Quarantined = 0, false
 			return b
 		}, true, true, "b", nil, 1000},
 		"somebody leads": {func(b []board, _ *Row) []board {
-			b[0].life, b[0].copies[0].Relic, b[0].copies[0].Leads = 0, false, true
+			b[0].life, b[0].copies[0].Quarantined, b[0].copies[0].Leads = 0, false, true
 			return b
 		}, false, false, "", nil, 0},
 		"a vote that may come back": {func(b []board, _ *Row) []board {
-			b[0].life, b[0].copies[0].Relic, b[2].away = 0, false, true
+			b[0].life, b[0].copies[0].Quarantined, b[2].away = 0, false, true
 			return b
 		}, true, false, "b", nil, 1000},
 		"files are being swapped": {func(b []board, _ *Row) []board { b[1].copies[0].Unclear = true; return b }, true, false, "a", []string{"b"}, 0},
@@ -115,7 +115,7 @@ func TestRecoveries(t *testing.T) {
 		}, true, false, "", nil, 0},
 		"a newer era counts more": {func(b []board, row *Row) []board {
 			lone := Member{"a", folderOf("a", 0), 9, Full}
-			b[0].copies = []Copy{{RaftID: 9, Era: 2, Role: Full, Relic: true, Term: 1, Index: 3, Members: []Member{lone}}}
+			b[0].copies = []Copy{{RaftID: 9, Era: 2, Role: Full, Quarantined: true, Term: 1, Index: 3, Members: []Member{lone}}}
 			row.Era, row.RaftIDLast, row.Members = 2, 9, []Member{lone}
 			return b
 		}, true, true, "a", nil, 1000},
@@ -128,7 +128,7 @@ func TestRecoveries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := row.Clone()
-			boards := c.change(relics(), &row)
+			boards := c.change(quarantines(), &row)
 			m := mapOf(row)
 			if err := m.Validate(); err != nil {
 				t.Fatal(err)
@@ -207,7 +207,7 @@ func TestRecoveryIsMadeOnce(t *testing.T) {
 // group that begins anew does so elsewhere, or not at all.
 func TestBeginEmptyBesideRemains(t *testing.T) {
 	m := mapOf(Row{Version: 3, RaftIDLast: 3, Era: 1, Members: members2()})
-	boards := []board{{"a", 1, false, []Copy{{Role: Full, Relic: true, Unclear: true}}}, {"b", 0, true, nil}, {"d", 0, false, nil}}
+	boards := []board{{"a", 1, false, []Copy{{Role: Full, Quarantined: true, Unclear: true}}}, {"b", 0, true, nil}, {"d", 0, false, nil}}
 	for _, want := range []string{"d", ""} {
 		found := Recoveries(m, saidBy(boards))
 		if len(found) != 1 || found[0].Best != nil {

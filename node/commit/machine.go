@@ -274,7 +274,7 @@ func (m *Machine) FailAll(err, readErr error) {
 		}
 		delete(m.holding, shard)
 	}
-	for _, e := range m.proposed.places { // they keep their tokens, which still come back
+	for _, e := range m.proposed.slots { // they keep their tokens, which still come back
 		if e != nil {
 			m.answerAll(e.shares, err)
 			clear(e.shares)

@@ -100,7 +100,7 @@ func (m *Machine) restore(r *Recovery) error {
 		self, ok := selfOf(&g.state)
 		renewed := ok && self.Incarnation != m.config.Host.Incarnation
 		alone := decidesAlone(&g.state) && !renewed
-		if alone && g.lacks() { // entries of a lone group are nobody else's concern
+		if alone && g.lacks() { // entries of a group with a single voter are nobody else's concern
 			g.state.Truncated = replica.Position{Index: g.last, Term: g.state.Term}
 			g.runs, g.changes = nil, nil
 		}
@@ -156,7 +156,7 @@ func (m *Machine) restoreUnknown(r *Recovery, shard uint16) error {
 	return nil
 }
 
-// placeQuarantined decides what becomes of a relic.
+// placeQuarantined decides what becomes of a quarantined replica.
 func (m *Machine) placeQuarantined(shard uint16, row *shardmap.Row, r *quarantined) {
 	self := r.self()
 	named, published := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation)
@@ -165,7 +165,7 @@ func (m *Machine) placeQuarantined(shard uint16, row *shardmap.Row, r *quarantin
 		m.resurrect(shard, row.Era, named.RaftID, r)
 	case published && beginsAnew(row, &r.state.Replica):
 		m.dismiss(shard)
-	default: // the row may be older than the relic, and the one that a later era's names may never begin it: somebody has to be seen
+	default: // the row may be older than the replica, and the one that a later era's names may never begin it: somebody has to be seen
 		m.out.ask(Question{Shard: shard, RaftID: self.RaftID, Era: r.state.Era, Index: r.state.Configuration.Index, Members: row.Members,
 			Quarantined: true, Place: shardmap.Member{Node: m.config.Host.Node, Incarnation: m.config.Host.Incarnation}})
 	}
@@ -184,7 +184,7 @@ func beginsAnew(row *shardmap.Row, is *replica.Replica) bool {
 	return row.Era > is.Era && len(row.Members) == 1 && row.Fresh && is.Role == shardmap.Witness
 }
 
-// resurrect lets a group that has lost its majority for good go on from a relic: the
+// resurrect lets a group that has lost its majority for good go on from a quarantined replica: the
 // map has named it as all that is left, in a new era.
 func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quarantined) {
 	err := m.host.Restore(r.state, r.summary)
@@ -202,7 +202,7 @@ func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quaranti
 	m.config.Logger.Warn("a group goes on from what is left of it", "shard", shard, "era", era)
 }
 
-// passOver lets the log of a relic begin behind what is applied of the entries that are not indexed:
+// passOver lets the log of a quarantined replica begin behind what is applied of the entries that are not indexed:
 // while its group had one voter they were not kept for others, and the log goes without them (see
 // Machine.giveUpUnindexed). Were they still asked for, the next start would find that they lack.
 func (r *quarantined) passOver(unindexed uint64) {

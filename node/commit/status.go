@@ -176,12 +176,12 @@ func (m *Machine) Copies() (out []shardmap.Copy) {
 	for _, shard := range slices.Sorted(maps.Keys(m.quarantined)) {
 		r := m.quarantined[shard]
 		c := copyOf(&r.state.Replica, &r.state.Configuration, r.last())
-		c.Relic, c.NewestMs = true, r.newestMs
+		c.Quarantined, c.NewestMs = true, r.newestMs
 		out = append(out, c)
 	}
 	for shard, unclaimed := range m.unclaimed {
 		if unclaimed {
-			out = append(out, shardmap.Copy{Shard: uint16(shard), Role: shardmap.Full, Relic: true, Unclear: true})
+			out = append(out, shardmap.Copy{Shard: uint16(shard), Role: shardmap.Full, Quarantined: true, Unclear: true})
 		}
 	}
 	return out

@@ -11,9 +11,9 @@ type inflight struct {
 // token is its place, so that it is found without hashing; a place is given again
 // when its entry was taken out.
 type tokens struct {
-	places []*inflight // by token-1
-	empty  []uint64    // tokens without an entry
-	spare  []*inflight
+	slots []*inflight // by token-1
+	empty []uint64    // tokens without an entry
+	spare []*inflight
 }
 
 // make keeps a copy of shares under a new token.
@@ -27,18 +27,18 @@ func (t *tokens) make(shard uint16, shares []Share) *inflight {
 	if n := len(t.empty); n > 0 {
 		e.token, t.empty = t.empty[n-1], t.empty[:n-1]
 	} else {
-		t.places = append(t.places, nil)
-		e.token = uint64(len(t.places))
+		t.slots = append(t.slots, nil)
+		e.token = uint64(len(t.slots))
 	}
 	e.shard, e.shares = shard, append(e.shares[:0], shares...)
-	t.places[e.token-1] = e
+	t.slots[e.token-1] = e
 	return e
 }
 
 // take returns the entry of a token, which is free from now on.
 func (t *tokens) take(token uint64) *inflight {
-	e := t.places[token-1]
-	t.places[token-1] = nil
+	e := t.slots[token-1]
+	t.slots[token-1] = nil
 	t.empty = append(t.empty, token)
 	return e
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkLone is the path of an entry of a group of one: proposed, logged, given out.
-func BenchmarkLone(b *testing.B) {
+// BenchmarkSingleVoter is the path of an entry of a group of one: proposed, logged, given out.
+func BenchmarkSingleVoter(b *testing.B) {
 	for _, inRound := range []int{1, 16} {
 		b.Run(fmt.Sprintf("entries=%d", inRound), func(b *testing.B) {
 			w := newWorld(b, 1, 1)

@@ -41,7 +41,7 @@ func (w *world) allHibernate() bool {
 	return true
 }
 
-func TestQuietGroupsSendBeatsOnly(t *testing.T) {
+func TestIdleGroupsSendBeatsOnly(t *testing.T) {
 	w := newWorld(t, 1, 3)
 	for shard := range uint16(20) {
 		w.fresh(shard, members(full, full, witness))
@@ -72,7 +72,7 @@ func TestQuietGroupsSendBeatsOnly(t *testing.T) {
 	w.until("a hibernating group answers", func() bool { return w.acks == 1 && w.reads == 1 })
 }
 
-func TestQuietLeaderIsReplaced(t *testing.T) {
+func TestSilentLeaderIsReplaced(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		w := newWorld(t, 2, 3)
 		w.fresh(0, members(full, full, full))
@@ -197,7 +197,7 @@ func TestReadAfterRestartOfSingleVoter(t *testing.T) {
 	}
 }
 
-func TestLoneGroupBeginsATermWithEachStart(t *testing.T) {
+func TestSingleVoterBeginsATermWithEachStart(t *testing.T) {
 	w := newWorld(t, 3, 1)
 	n := w.nodes[0]
 	w.fresh(0, members(full))

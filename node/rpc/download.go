@@ -32,7 +32,7 @@ type DownloadRequest struct {
 }
 
 // Download is a shard's export on its way here: a reader that goes on, where it was,
-// after lost connections and damaged pieces. Its reader is one goroutine; Progress
+// after lost connections and damaged chunks. Its reader is one goroutine; Progress
 // may be called by any.
 type Download struct {
 	ctx     context.Context
@@ -42,7 +42,7 @@ type Download struct {
 
 	stream   grpc.ServerStreamingClient[nodev1.FetchShardResponse]
 	cancel   context.CancelFunc // of stream
-	piece    []byte             // not read yet
+	chunk    []byte             // not read yet
 	attempts int                // without a byte
 	done     atomic.Int64       // offset of the next byte
 	resumed  atomic.Int64
@@ -82,7 +82,7 @@ func (d *Download) Close() {
 // Read returns the next bytes, io.EOF after the last one. Errors: as OpenDownload, and
 // the context's.
 func (d *Download) Read(p []byte) (int, error) {
-	for len(d.piece) == 0 {
+	for len(d.chunk) == 0 {
 		if d.done.Load() == d.export.TotalBytes {
 			return 0, io.EOF
 		}
@@ -99,13 +99,13 @@ func (d *Download) Read(p []byte) (int, error) {
 			}
 		}
 	}
-	n := copy(p, d.piece)
-	d.piece = d.piece[n:]
+	n := copy(p, d.chunk)
+	d.chunk = d.chunk[n:]
 	d.done.Add(int64(n))
 	return n, nil
 }
 
-// receive takes the next piece.
+// receive takes the next chunk.
 func (d *Download) receive() error {
 	m, err := d.stream.Recv()
 	if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
@@ -119,16 +119,16 @@ func (d *Download) receive() error {
 		return fmt.Errorf("%w: %d bytes at %d instead of %d of %d", series.ErrUnavailable, len(data), m.GetOffset(), d.done.Load(), d.export.TotalBytes)
 	}
 	if checksumOf(data) != m.GetChecksum() {
-		return fmt.Errorf("%w: the piece at %d is damaged", series.ErrUnavailable, m.GetOffset())
+		return fmt.Errorf("%w: the chunk at %d is damaged", series.ErrUnavailable, m.GetOffset())
 	}
 	if len(data) > 0 {
 		d.attempts = 0
 	}
 	// What is not taken from the stream is not sent: gRPC's window fills.
-	if err := d.request.Pace.wait(d.ctx, min(len(data), pieceBytes)); err != nil {
+	if err := d.request.Pace.wait(d.ctx, min(len(data), chunkBytes)); err != nil {
 		return err
 	}
-	d.piece = data
+	d.chunk = data
 	return nil
 }
 

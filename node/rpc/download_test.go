@@ -33,7 +33,7 @@ func exportOf(length int) []byte {
 // and at the receiver's: the second one waits.
 func TestPaceIsShared(t *testing.T) {
 	for name, paces := range map[string][2]*Pace{"sender": {NewPace(1), nil}, "receiver": {nil, NewPace(1)}} {
-		node := &fakeNode{hello: nodeHello("a"), exports: map[string][]byte{"export-6": exportOf(2 * pieceBytes)}}
+		node := &fakeNode{hello: nodeHello("a"), exports: map[string][]byte{"export-6": exportOf(2 * chunkBytes)}}
 		address, _ := serve(t, node, Options{SendPace: paces[0]})
 		ctx, cancel := context.WithCancel(t.Context())
 		request := quickRequest(6)
@@ -46,7 +46,7 @@ func TestPaceIsShared(t *testing.T) {
 			t.Cleanup(d.Close)
 			return d
 		}
-		if _, err := io.CopyN(io.Discard, open(), pieceBytes); err != nil {
+		if _, err := io.CopyN(io.Discard, open(), chunkBytes); err != nil {
 			t.Fatal(name, err)
 		}
 		second := open() // not before: either of two would get what there is
@@ -62,7 +62,7 @@ func quickRequest(shard uint16) DownloadRequest {
 }
 
 func TestDownload(t *testing.T) {
-	for _, length := range []int{0, 1, pieceBytes - 1, pieceBytes, pieceBytes + 1, 3*pieceBytes + 17} {
+	for _, length := range []int{0, 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 3*chunkBytes + 17} {
 		content := exportOf(length)
 		node := &fakeNode{hello: nodeHello("a"), exports: map[string][]byte{"export-6": content}}
 		address, _ := serve(t, node, Options{})
@@ -118,7 +118,7 @@ func (c *cutConn) Write(p []byte) (int, error) {
 // TestDownloadResumes: connections break, the sender's disk fails now and then; all
 // arrives once.
 func TestDownloadResumes(t *testing.T) {
-	content := exportOf(20*pieceBytes + 5)
+	content := exportOf(20*chunkBytes + 5)
 	var failures atomic.Int64
 	node := &fakeNode{hello: nodeHello("a"), exports: map[string][]byte{"export-6": content}}
 	node.failAt = func(at int64) error {
@@ -131,7 +131,7 @@ func TestDownloadResumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cut := &cutter{Listener: listener, bytesMax: 5*pieceBytes + 1000}
+	cut := &cutter{Listener: listener, bytesMax: 5*chunkBytes + 1000}
 	serveOn(t, cut, node, Options{})
 	d, err := OpenDownload(t.Context(), dialConn(t, listener.Addr().String(), nodeHello("b")), quickRequest(6))
 	if err != nil {
@@ -158,7 +158,7 @@ func TestDownloadResumes(t *testing.T) {
 	}
 }
 
-// liar sends pieces that are wrong.
+// liar sends chunks that are wrong.
 type liar struct {
 	*Server
 	spoil func(*nodev1.FetchShardResponse)
@@ -180,16 +180,16 @@ func (l *liar) FetchShard(m *nodev1.FetchShardRequest, stream grpc.ServerStreami
 	return l.Server.FetchShard(m, &lyingStream{stream, l.spoil})
 }
 
-// TestDownloadDamaged: a damaged piece is fetched again; one that is damaged for
+// TestDownloadDamaged: a damaged chunk is fetched again; one that is damaged for
 // ever ends the download after a bounded number of attempts.
 func TestDownloadDamaged(t *testing.T) {
-	content := exportOf(3 * pieceBytes)
+	content := exportOf(3 * chunkBytes)
 	for name, spoil := range map[string]func(*nodev1.FetchShardResponse){
 		"bit":      func(m *nodev1.FetchShardResponse) { m.Data[0] ^= 1 },
 		"checksum": func(m *nodev1.FetchShardResponse) { m.Checksum ^= 1 },
 		"offset":   func(m *nodev1.FetchShardResponse) { m.Offset++ },
 		"more": func(m *nodev1.FetchShardResponse) {
-			m.Data = append(m.Data, make([]byte, 2*pieceBytes)...)
+			m.Data = append(m.Data, make([]byte, 2*chunkBytes)...)
 			m.Checksum = checksumOf(m.Data)
 		},
 	} {
@@ -198,7 +198,7 @@ func TestDownloadDamaged(t *testing.T) {
 			var spoiled atomic.Int64
 			server := NewServer(node, Options{})
 			l := &liar{Server: server, spoil: func(m *nodev1.FetchShardResponse) {
-				if m.GetOffset() >= pieceBytes && spoiled.Add(1) <= times {
+				if m.GetOffset() >= chunkBytes && spoiled.Add(1) <= times {
 					spoil(m)
 				}
 			}}
@@ -222,7 +222,7 @@ func TestDownloadDamaged(t *testing.T) {
 			if times == 1 && (err != nil || !bytes.Equal(got, content)) {
 				t.Errorf("%s: %d bytes, %v", name, len(got), err)
 			}
-			if times > 1 && (!errors.Is(err, series.ErrUnavailable) || !bytes.Equal(got, content[:pieceBytes])) {
+			if times > 1 && (!errors.Is(err, series.ErrUnavailable) || !bytes.Equal(got, content[:chunkBytes])) {
 				t.Errorf("%s, for ever: %d bytes, %v", name, len(got), err)
 			}
 			g.Stop()
@@ -232,7 +232,7 @@ func TestDownloadDamaged(t *testing.T) {
 }
 
 func TestDownloadErrors(t *testing.T) {
-	node := &fakeNode{hello: nodeHello("a"), exports: map[string][]byte{"export-6": exportOf(2 * pieceBytes)}}
+	node := &fakeNode{hello: nodeHello("a"), exports: map[string][]byte{"export-6": exportOf(2 * chunkBytes)}}
 	address, _ := serve(t, node, Options{FetchesMax: 1})
 	conn := dialConn(t, address, nodeHello("b"))
 	if _, err := OpenDownload(t.Context(), conn, quickRequest(5)); !errors.Is(err, wire.ErrNotFound) {
@@ -254,7 +254,7 @@ func TestDownloadErrors(t *testing.T) {
 	if _, err := OpenDownload(t.Context(), conn, quickRequest(6)); !errors.Is(err, series.ErrOverloaded) {
 		t.Errorf("a second one at once: %v", err)
 	}
-	if _, err := io.CopyN(io.Discard, d, pieceBytes); err != nil { // the pace allows one piece at once
+	if _, err := io.CopyN(io.Discard, d, chunkBytes); err != nil { // the pace allows one chunk at once
 		t.Fatal(err)
 	}
 	time.AfterFunc(time.Millisecond, cancel)
@@ -268,9 +268,9 @@ func TestPace(t *testing.T) {
 	if err := NewPace(0).wait(t.Context(), 1<<40); err != nil {
 		t.Error("no bound is a bound:", err)
 	}
-	p := NewPace(pieceBytes / 4).limiter
+	p := NewPace(chunkBytes / 4).limiter
 	start := time.Unix(1, 0)
-	if !p.AllowN(start, pieceBytes) || p.AllowN(start.Add(3900*time.Millisecond), pieceBytes) || !p.AllowN(start.Add(4*time.Second), pieceBytes) {
+	if !p.AllowN(start, chunkBytes) || p.AllowN(start.Add(3900*time.Millisecond), chunkBytes) || !p.AllowN(start.Add(4*time.Second), chunkBytes) {
 		t.Error("the pace is another")
 	}
 }

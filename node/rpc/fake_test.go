@@ -145,7 +145,7 @@ func (n *fakeNode) OpenExport(_ context.Context, shard uint16, export string, of
 	}, nil
 }
 
-// failingReader provides small pieces, and an error where it is told to.
+// failingReader provides small chunks, and an error where it is told to.
 type failingReader struct {
 	*bytes.Reader
 	at   int64

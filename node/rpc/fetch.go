@@ -14,8 +14,8 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// pieceBytes is what one message of an export carries.
-const pieceBytes = 256 << 10
+// chunkBytes is what one message of an export carries.
+const chunkBytes = 256 << 10
 
 func checksumOf(data []byte) uint32 {
 	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) // the table is made once, by the library
@@ -57,15 +57,15 @@ func sendExport(stream grpc.ServerStreamingServer[nodev1.FetchShardResponse], ex
 		return err
 	}
 	for {
-		piece := make([]byte, pieceBytes) // gRPC may keep a message for a while
-		n, err := io.ReadFull(export.Bytes, piece)
+		chunk := make([]byte, chunkBytes) // gRPC may keep a message for a while
+		n, err := io.ReadFull(export.Bytes, chunk)
 		if n > 0 {
 			for _, pace := range paces {
 				if err := pace.wait(stream.Context(), n); err != nil {
 					return wire.Status(err)
 				}
 			}
-			data := piece[:n]
+			data := chunk[:n]
 			message := &nodev1.FetchShardResponse{Offset: uint64(offset), Data: data, Checksum: checksumOf(data)}
 			if err := stream.Send(message); err != nil {
 				return err

@@ -11,9 +11,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/wire"
 )
 
-// twinQuiet is how long a node's stream must have been silent before another process
+// twinIdle is how long a node's stream must have been silent before another process
 // of that node may take its place. Nodes beat many times in it.
-const twinQuiet = 2 * time.Second
+const twinIdle = 2 * time.Second
 
 // links are the nodes whose Exchange streams come in, one for each.
 type links struct {
@@ -49,7 +49,7 @@ func (l *links) open(caller handshake.Hello) (*link, error) {
 	defer l.mu.Unlock()
 	now := l.now().UnixNano()
 	if old := l.mu.byNode[caller.Node]; old != nil {
-		if old.caller.Process != caller.Process && now-old.heardNs.Load() < int64(twinQuiet) {
+		if old.caller.Process != caller.Process && now-old.heardNs.Load() < int64(twinIdle) {
 			return nil, fmt.Errorf("%w: node %s is here already, with data folder %s", wire.ErrTwin, caller.Node, old.caller.Incarnation)
 		}
 		old.superseded.Store(true)

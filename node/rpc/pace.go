@@ -15,10 +15,10 @@ func NewPace(bytesPerSecond uint64) *Pace {
 	if bytesPerSecond == 0 {
 		return nil
 	}
-	return &Pace{rate.NewLimiter(rate.Limit(bytesPerSecond), pieceBytes)}
+	return &Pace{rate.NewLimiter(rate.Limit(bytesPerSecond), chunkBytes)}
 }
 
-// wait waits until n bytes, a piece at most, may pass. The error is that of the context,
+// wait waits until n bytes, a chunk at most, may pass. The error is that of the context,
 // or says that its deadline comes before.
 func (p *Pace) wait(ctx context.Context, n int) error {
 	if p == nil {

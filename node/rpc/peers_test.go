@@ -279,7 +279,7 @@ func TestPeersTwin(t *testing.T) {
 	if s := second.Stats()[0]; s.Streams != 0 || secondEvents.ups.Load() != 0 {
 		t.Fatalf("a refused stream counts as up: %+v", s)
 	}
-	now.Add(int64(twinQuiet))
+	now.Add(int64(twinIdle))
 	eventually(t, "up", secondEvents.up.Load)
 	// The superseded stream ends at its next envelope, which is not taken.
 	first.Send("b", []byte("zombie"))

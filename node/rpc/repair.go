@@ -41,7 +41,7 @@ func (s *Server) FetchRange(m *nodev1.FetchRangeRequest, stream grpc.ServerStrea
 	if err != nil {
 		return wire.Status(err)
 	}
-	out := bufio.NewWriterSize(rangeSender{stream}, pieceBytes)
+	out := bufio.NewWriterSize(rangeSender{stream}, chunkBytes)
 	err = s.node.ExportRange(stream.Context(), shard, m.GetFromMs(), m.GetToMs(), m.GetIndexMin(), out)
 	if err == nil {
 		err = out.Flush()
@@ -60,11 +60,11 @@ type rangeSender struct {
 // Write implements io.Writer.
 func (r rangeSender) Write(p []byte) (n int, err error) {
 	for n < len(p) {
-		piece := append([]byte(nil), p[n:min(n+pieceBytes, len(p))]...) // gRPC may keep a message for a while
-		if err := r.stream.Send(&nodev1.FetchRangeResponse{Data: piece}); err != nil {
+		chunk := append([]byte(nil), p[n:min(n+chunkBytes, len(p))]...) // gRPC may keep a message for a while
+		if err := r.stream.Send(&nodev1.FetchRangeResponse{Data: chunk}); err != nil {
 			return n, err
 		}
-		n += len(piece)
+		n += len(chunk)
 	}
 	return n, nil
 }

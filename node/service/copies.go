@@ -13,14 +13,14 @@ func addCopies(r *nodev1.ReportResponse, copies *shardmap.NodeCopies) {
 	for _, g := range r.GetGroups() {
 		g.Unclear = true
 		for i := range copies.Copies {
-			if c := &copies.Copies[i]; !c.Relic && uint32(c.Shard) == g.GetShard() && c.RaftID == g.GetRaftId() {
+			if c := &copies.Copies[i]; !c.Quarantined && uint32(c.Shard) == g.GetShard() && c.RaftID == g.GetRaftId() {
 				g.Unclear, g.NewestMs, g.Leaving, g.Outgoing = c.Unclear, c.NewestMs, wire.ReplicaStatuses(c.Leaving), c.Outgoing
 			}
 		}
 	}
 	for i := range copies.Copies {
 		c := &copies.Copies[i]
-		if !c.Relic {
+		if !c.Quarantined {
 			continue
 		}
 		r.Relics = append(r.Relics, &nodev1.GroupReport{

@@ -33,7 +33,7 @@ func (s *Service) Report(_ context.Context, request *nodev1.ReportRequest) (*nod
 	if request.GetWithoutGroups() {
 		return r, nil
 	}
-	copies, err := s.node.Copies() // before the groups: a relic that goes on meanwhile is told twice, not left out
+	copies, err := s.node.Copies() // before the groups: a quarantined replica that goes on meanwhile is told twice, not left out
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ const metadataAuthorization = "authorization"
 // connection meanwhile: passwords, which are slow to check, are left to admitStream, which
 // comes before the first message too.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if s.options.Authority == nil || isOpen(info.FullMethodName) {
+	if s.options.Authenticator == nil || isOpen(info.FullMethodName) {
 		return ctx, nil
 	}
 	given := s.credentials(ctx)
@@ -74,7 +74,7 @@ func (s *Server) credentials(ctx context.Context) (given access.Credentials) {
 
 // authenticate returns the context of a call, which knows who calls. Errors: those of statusOf.
 func (s *Server) authenticate(ctx context.Context, given access.Credentials) (context.Context, error) {
-	principal, err := s.options.Authority.Authenticate(ctx, given)
+	principal, err := s.options.Authenticator.Authenticate(ctx, given)
 	if err != nil {
 		return ctx, statusOfSignIn(err)
 	}
@@ -131,7 +131,7 @@ func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.St
 	start := time.Now()
 	switch {
 	case open:
-	case s.options.Authority == nil:
+	case s.options.Authenticator == nil:
 		ctx, err = s.confine(ctx, access.Anyone())
 	case !access.Known(ctx):
 		ctx, err = s.authenticate(ctx, s.credentials(ctx))

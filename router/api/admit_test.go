@@ -40,7 +40,7 @@ func guarded(t *testing.T, storage *apitest.Storage) (api.Options, *atomic.Point
 	rules := &atomic.Pointer[auth.Rules]{}
 	rules.Store(users(t, map[string]string{"reader": "a: read", "writer": "a: write, default: write", "admin": "'*': admin", "owner": "a: admin"}))
 	o := apitest.Options(storage)
-	o.Authority = auth.New(auth.Options{Current: rules.Load})
+	o.Authenticator = auth.New(auth.Options{Current: rules.Load})
 	return o, rules
 }
 

@@ -70,8 +70,8 @@ type Options struct {
 	// Processors bounds the heavy work of queries. Nil: nothing does.
 	Processors *processor.Pool
 
-	// Authority knows who calls. Nil: everybody may do everything.
-	Authority access.Authority
+	// Authenticator knows who calls. Nil: everybody may do everything.
+	Authenticator access.Authenticator
 	// Tokens keeps the tokens that callers make. Nil: there are no users, and no tokens.
 	Tokens Tokens
 	// DatabaseFromHeader: only the metadata access.DatabaseHeader names the database of a call,

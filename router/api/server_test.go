@@ -467,8 +467,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestLedger: queries are entered in admission control, and refused as overload when it is full.
-func TestLedger(t *testing.T) {
+// TestAdmission: queries are entered in admission control, and refused as overload when it is full.
+func TestAdmission(t *testing.T) {
 	o := apitest.Options(apitest.NewStorage(1))
 	o.Admission = admission.New(admission.Options{Limits: admission.Limits{RunningMax: 1}, SlowerThan: time.Nanosecond})
 	conn, _ := dial(t, o)

@@ -38,9 +38,9 @@ func copiesOf(reports map[string]*nodev1.ReportResponse) (out []shardmap.NodeCop
 	return out
 }
 
-func copyOf(g *nodev1.GroupReport, relic bool) shardmap.Copy {
+func copyOf(g *nodev1.GroupReport, quarantined bool) shardmap.Copy {
 	return shardmap.Copy{
-		Shard: uint16(g.GetShard()), RaftID: g.GetRaftId(), Era: g.GetEra(), Role: wire.RoleOf(g.GetRole()), Relic: relic, Unclear: g.GetUnclear(),
+		Shard: uint16(g.GetShard()), RaftID: g.GetRaftId(), Era: g.GetEra(), Role: wire.RoleOf(g.GetRole()), Quarantined: quarantined, Unclear: g.GetUnclear(),
 		Leads: g.GetLeads(), Term: g.GetLastTerm(), Index: g.GetLastIndex(), NewestMs: g.GetNewestMs(), ConfigIndex: g.GetMembersIndex(),
 		Members: wire.MembersOf(g.GetMembers()), Leaving: wire.MembersOf(g.GetLeaving()), Outgoing: g.GetOutgoing(),
 	}
@@ -116,7 +116,7 @@ func recoveryStatus(r *shardmap.Recovery) *tickmeshv1.ShardRecovery {
 	for i := range r.Copies {
 		c := &r.Copies[i]
 		s.Copies = append(s.Copies, &tickmeshv1.ShardCopy{
-			Node: c.Node, Role: wire.RoleStatus(c.Role), Relic: c.Relic, Era: c.Era, Term: c.Term, Index: c.Index, Unclear: c.Unclear,
+			Node: c.Node, Role: wire.RoleStatus(c.Role), Relic: c.Quarantined, Era: c.Era, Term: c.Term, Index: c.Index, Unclear: c.Unclear,
 		})
 	}
 	if r.Best != nil {
@@ -158,12 +158,12 @@ func recoveryText(r *shardmap.Recovery) string {
 		switch {
 		case c.Unclear:
 			what += " (unclear)"
-		case c.Role == shardmap.Witness && c.Relic:
-			what += " (witness, relic)"
+		case c.Role == shardmap.Witness && c.Quarantined:
+			what += " (witness, quarantined)"
 		case c.Role == shardmap.Witness:
 			what += " (witness)"
-		case c.Relic:
-			what += " (relic)"
+		case c.Quarantined:
+			what += " (quarantined)"
 		}
 		copies = append(copies, what)
 	}

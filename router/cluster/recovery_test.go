@@ -10,13 +10,13 @@ import (
 
 // TestRecoveryProblems describes shards that are alike in one line.
 func TestRecoveryProblems(t *testing.T) {
-	relic := shardmap.FoundCopy{Node: "n1", Copy: shardmap.Copy{Role: shardmap.Full, Relic: true}}
+	quarantined := shardmap.FoundCopy{Node: "n1", Copy: shardmap.Copy{Role: shardmap.Full, Quarantined: true}}
 	of := func(shard uint16, missing ...shardmap.Member) shardmap.Recovery {
-		return shardmap.Recovery{Shard: shard, Copies: []shardmap.FoundCopy{relic}, Best: &relic, Lost: true, Missing: missing, LossMsMax: 1000}
+		return shardmap.Recovery{Shard: shard, Copies: []shardmap.FoundCopy{quarantined}, Best: &quarantined, Lost: true, Missing: missing, LossMsMax: 1000}
 	}
 	n2 := shardmap.Member{Node: "n2", Role: shardmap.Full}
 	got := strings.Join(recoveryProblems([]shardmap.Recovery{of(0, n2), of(1), of(2, n2), of(3, n2), of(7, n2)}), "\n")
-	for _, want := range []string{"no majority of shards 0, 2-3, 7: copies on n1 (relic); waits for n2 or `tickmesh recover`", "shards 1: copies on n1 (relic); goes on by itself", "at most of the last 1s before the power cut"} {
+	for _, want := range []string{"no majority of shards 0, 2-3, 7: copies on n1 (quarantined); waits for n2 or `tickmesh recover`", "shards 1: copies on n1 (quarantined); goes on by itself", "at most of the last 1s before the power cut"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing:\n%s", want, got)
 		}

@@ -24,7 +24,7 @@ func TestWritesDoNotAllocate(t *testing.T) {
 		o := Options{Writer: k, Resolver: k, Shards: 128}
 		authenticated := strings.HasSuffix(target, "as=writer")
 		if authenticated {
-			o.Authority, _ = users(t)
+			o.Authenticator, _ = users(t)
 		}
 		s, err := New(o)
 		if err != nil {

@@ -79,7 +79,7 @@ func processorOwner(o budget.Owner) string {
 }
 
 // admit takes the database out of a request's path and finds out who calls. Errors:
-// errArgument, those of origin.Policy, and those of access.Authority.
+// errArgument, those of origin.Policy, and those of access.Authenticator.
 func (f *front) admit(h head) (c caller, err error) {
 	if c.sender, err = f.senderOf(h); err != nil {
 		return c, err
@@ -97,7 +97,7 @@ func (f *front) admit(h head) (c caller, err error) {
 		return c, err
 	}
 	switch {
-	case f.options.Authority == nil:
+	case f.options.Authenticator == nil:
 		c.principal = access.Anyone()
 		err = f.confine(h, &c)
 		return c, err
@@ -116,7 +116,7 @@ func (f *front) admit(h head) (c caller, err error) {
 	if own := h.conn(); own != nil {
 		given.Certificate = own.certificate()
 	}
-	if c.principal, err = f.options.Authority.Authenticate(f.base, given); err != nil {
+	if c.principal, err = f.options.Authenticator.Authenticate(f.base, given); err != nil {
 		return c, err
 	}
 	err = f.confine(h, &c)

@@ -210,7 +210,7 @@ func FuzzIntroduction(f *testing.F) {
 }
 
 // users returns the authority of the tests: tokens are names of users, as are passwords.
-func users(t testing.TB) (*auth.Authority, *atomic.Pointer[auth.Rules]) {
+func users(t testing.TB) (*auth.Authenticator, *atomic.Pointer[auth.Rules]) {
 	t.Helper()
 	rules := &atomic.Pointer[auth.Rules]{}
 	rules.Store(usersOf(t, map[string]string{"writer": "default: write, a: write", "reader": "'*': read", "admin": "'*': admin"}))
@@ -243,7 +243,7 @@ func TestEveryPathWantsToKnowWhoCalls(t *testing.T) {
 	authority, _ := users(t)
 	var reached atomic.Int64
 	r := start(t, func(o *Options) {
-		o.Authority = authority
+		o.Authenticator = authority
 		o.Other = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reached.Add(1) })
 	})
 	words := map[string]string{
@@ -299,7 +299,7 @@ func TestEveryPathWantsToKnowWhoCalls(t *testing.T) {
 
 func TestRightsOfWrites(t *testing.T) {
 	authority, rules := users(t)
-	r := start(t, func(o *Options) { o.Authority = authority })
+	r := start(t, func(o *Options) { o.Authenticator = authority })
 	write := func(target, header string) int {
 		t.Helper()
 		answer, _ := r.post(t, request(target, "m value=1 1", header))
@@ -360,7 +360,7 @@ func TestIntroductions(t *testing.T) {
 		{strings.Repeat("x", 200), fail, ""},
 		{"", "", ""},
 	} {
-		r := start(t, func(o *Options) { o.Authority = authority })
+		r := start(t, func(o *Options) { o.Authenticator = authority })
 		var want []string
 		if c.stored != "" {
 			want = []string{c.stored}
@@ -370,7 +370,7 @@ func TestIntroductions(t *testing.T) {
 		}
 		equalLines(t, c.in, r.stored(), want)
 	}
-	r := start(t, func(o *Options) { o.Authority = authority; o.LineDatabase = "a" })
+	r := start(t, func(o *Options) { o.Authenticator = authority; o.LineDatabase = "a" })
 	if out := exchange(t, r.Addresses().Line, "auth token t-writer\nm value=1 1700000000\n"); out != "AUTH_SUCCESS\n" {
 		t.Errorf("%q", out)
 	}
@@ -421,7 +421,7 @@ func TestIntroductionsWithoutAuthority(t *testing.T) {
 // A certificate's name is as good as a token.
 func TestCertificatesSayWhoCalls(t *testing.T) {
 	authority, _ := users(t)
-	s := startSecured(t, func(o *Options) { o.Authority = authority })
+	s := startSecured(t, func(o *Options) { o.Authenticator = authority })
 	c := s.dial(t, s.Addresses().HTTP)
 	send(t, c, request("/write", "m value=1 1"))
 	if answer, body := readAnswer(t, bufio.NewReader(c)); answer.StatusCode != 204 {
@@ -442,10 +442,10 @@ func TestCertificatesSayWhoCalls(t *testing.T) {
 func TestUDPUser(t *testing.T) {
 	authority, rules := users(t)
 	m := newMemory(testShards)
-	if _, err := New(Options{UDPAddress: "127.0.0.1:0", Authority: authority, Writer: m, Resolver: m, Shards: testShards}); !errors.Is(err, ErrOptions) {
+	if _, err := New(Options{UDPAddress: "127.0.0.1:0", Authenticator: authority, Writer: m, Resolver: m, Shards: testShards}); !errors.Is(err, ErrOptions) {
 		t.Errorf("UDP without a user: %v", err)
 	}
-	s, err := New(Options{UDPAddress: "127.0.0.1:0", UDP: UDPOptions{User: "eve"}, Authority: authority, Writer: m, Resolver: m, Shards: testShards})
+	s, err := New(Options{UDPAddress: "127.0.0.1:0", UDP: UDPOptions{User: "eve"}, Authenticator: authority, Writer: m, Resolver: m, Shards: testShards})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,7 +454,7 @@ func TestUDPUser(t *testing.T) {
 	}
 	s.stop()
 	r := start(t, func(o *Options) {
-		o.UDPAddress, o.UDP.User, o.UDP.Database, o.Authority = "127.0.0.1:0", "writer", "a", authority
+		o.UDPAddress, o.UDP.User, o.UDP.Database, o.Authenticator = "127.0.0.1:0", "writer", "a", authority
 	})
 	sendDatagrams(t, r.Addresses().UDP, "put m 1700000000 1")
 	eventually(t, "a point", func() bool { return r.total() == 1 })

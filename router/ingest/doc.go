@@ -52,7 +52,7 @@
 //
 // # Callers
 //
-// With Options.Authority nothing is answered before it is known who calls, but GET and HEAD of
+// With Options.Authenticator nothing is answered before it is known who calls, but GET and HEAD of
 // /healthz, /readyz, /health and /ping. 401 and 403 are worded in the dialect of their path;
 // a browser that asks for the page gets Options.SignInPage with its 401.
 // A TCP connection says who it is by its certificate, or by a first line `auth USER PASSWORD`

@@ -146,7 +146,7 @@ func TestGraphiteSignIn(t *testing.T) {
 		{"a reader", "auth token t-reader\na 1 1\n", "AUTH_FAIL: …\n", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := start(t, func(o *Options) { withGraphite(o); o.Authority = authority })
+			r := start(t, func(o *Options) { withGraphite(o); o.Authenticator = authority })
 			if out := exchange(t, r.Addresses().Graphite, c.in); !matches(out, c.out) {
 				t.Errorf("answer %q, want %q", out, c.out)
 			}
@@ -173,14 +173,14 @@ func TestGraphiteUnendedPickles(t *testing.T) {
 
 // heldAuthority keeps callers waiting, as a check of a password does.
 type heldAuthority struct {
-	access.Authority
+	access.Authenticator
 	entered, let chan struct{}
 }
 
 func (a *heldAuthority) Authenticate(ctx context.Context, c access.Credentials) (access.Principal, error) {
 	a.entered <- struct{}{}
 	<-a.let
-	return a.Authority.Authenticate(ctx, c)
+	return a.Authenticator.Authenticate(ctx, c)
 }
 
 // Who has not said yet who it is holds no room for what its pickles would become. What came behind the
@@ -188,7 +188,7 @@ func (a *heldAuthority) Authenticate(ctx context.Context, c access.Credentials) 
 func TestGraphiteHoldsLittleForStrangers(t *testing.T) {
 	known, _ := users(t)
 	authority := &heldAuthority{known, make(chan struct{}), make(chan struct{})}
-	r := start(t, func(o *Options) { withGraphite(o); o.Authority = authority })
+	r := start(t, func(o *Options) { withGraphite(o); o.Authenticator = authority })
 	c := dial(t, r.Addresses().Graphite)
 	send(t, c, "auth token t-writer\n"+framed(pickled("a", 1))+framed(pickled("b", 2)))
 	<-authority.entered

@@ -27,12 +27,12 @@ const authAdvice = "the first line must be `auth USER PASSWORD` or `auth token T
 
 // begin finds out who connects, where the certificate says it; else the first line has to.
 func (s *stream) begin() {
-	if s.options.Authority == nil {
+	if s.options.Authenticator == nil {
 		s.principal = access.Anyone()
 		return
 	}
 	if certificate := s.conn.certificate(); certificate != nil {
-		p, err := s.options.Authority.Authenticate(s.base, access.Credentials{Certificate: certificate, From: s.conn.RemoteAddr()})
+		p, err := s.options.Authenticator.Authenticate(s.base, access.Credentials{Certificate: certificate, From: s.conn.RemoteAddr()})
 		if err == nil {
 			s.principal = p
 			return
@@ -85,7 +85,7 @@ func (s *stream) authenticate(line []byte) (access.Principal, error) {
 		return nil, fmt.Errorf("%w; %s", access.ErrMissing, authAdvice)
 	}
 	given.From = s.conn.RemoteAddr()
-	return s.options.Authority.Authenticate(s.base, given)
+	return s.options.Authenticator.Authenticate(s.base, given)
 }
 
 // parseIntroduction reads the command auth: `auth USER PASSWORD`, `auth basic USER PASSWORD` as

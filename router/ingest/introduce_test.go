@@ -9,7 +9,7 @@ import (
 // First lines that do not end take bounded memory over all connections, before anybody is known.
 func TestUnfinishedIntroductionsAreBounded(t *testing.T) {
 	authority, _ := users(t)
-	r := start(t, func(o *Options) { o.Authority = authority })
+	r := start(t, func(o *Options) { o.Authenticator = authority })
 	const long = 6000
 	r.streams.waiting.bytesMax = 2 * long
 	line := "auth token " + strings.Repeat("x", long-11)

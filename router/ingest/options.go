@@ -56,8 +56,8 @@ type Options struct {
 	// hold. Nil: they hold for ever.
 	Generation func() uint64
 
-	// Authority knows who calls. Nil: everybody may do everything.
-	Authority access.Authority
+	// Authenticator knows who calls. Nil: everybody may do everything.
+	Authenticator access.Authenticator
 	// DatabaseFromHeader: over HTTP only access.DatabaseHeader names the database, or the rights
 	// of a user who has some on one database only; requests that name another are refused.
 	DatabaseFromHeader bool
@@ -155,7 +155,7 @@ const (
 type UDPOptions struct {
 	Format             UDPFormat
 	Database           string        // of all datagrams; "default", or empty: the default one
-	User               string        // whose rights all datagrams have; needed where there is an Authority
+	User               string        // whose rights all datagrams have; needed where there is an Authenticator
 	ReceiveBufferBytes int           // SO_RCVBUF; default 4 MiB, as far as the kernel allows
 	BatchMax           int           // datagrams received by one system call; default 64
 	RetryTimeout       time.Duration // of an overloaded write, then the batch is dropped and counted; default 1 s
@@ -243,7 +243,7 @@ func (o *Options) check() error {
 	case o.Limits.InFlightBytesMax < o.largestInput():
 		return fmt.Errorf("%w: Limits.InFlightBytesMax is %d, but one largest input takes %d",
 			ErrOptions, o.Limits.InFlightBytesMax, o.largestInput())
-	case o.Authority != nil && o.UDPAddress != "" && o.UDP.User == "":
+	case o.Authenticator != nil && o.UDPAddress != "" && o.UDP.User == "":
 		return fmt.Errorf("%w: UDP has no way to show who sends; name the user whose rights all datagrams have", ErrOptions)
 	case o.UDP.Format != UDPPut && o.UDP.Format != UDPLine:
 		return fmt.Errorf("%w: UDP.Format is %d", ErrOptions, o.UDP.Format)

@@ -18,7 +18,7 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	authority, _ := users(t)
 	var reached atomic.Int64
 	r := start(t, func(o *Options) {
-		o.Authority, o.Pages = authority, pagesOf("https://grafana.example")
+		o.Authenticator, o.Pages = authority, pagesOf("https://grafana.example")
 		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	})
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestPreflight(t *testing.T) {
 	authority, _ := users(t)
 	var reached atomic.Int64
 	r := start(t, func(o *Options) {
-		o.Authority, o.Pages = authority, pagesOf("https://grafana.example")
+		o.Authenticator, o.Pages = authority, pagesOf("https://grafana.example")
 		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	})
 	const let, asks = "Origin: https://Grafana.example\r\n", "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization,x-scope-orgid\r\n"
@@ -155,10 +155,10 @@ func TestStrangersWithoutUsers(t *testing.T) {
 // never write or delete, whatever the browser adds.
 func TestAnyOriginOnlyReads(t *testing.T) {
 	authority, _ := users(t)
-	for _, known := range []access.Authority{nil, authority} {
+	for _, known := range []access.Authenticator{nil, authority} {
 		var may, mayNot atomic.Int64
 		r := start(t, func(o *Options) {
-			o.Authority, o.Pages = known, pagesOf("*")
+			o.Authenticator, o.Pages = known, pagesOf("*")
 			o.Other = http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 				if access.Check(q.Context(), "", access.Read) == nil {
 					may.Add(1)

@@ -23,7 +23,7 @@ func BenchmarkServe(b *testing.B) {
 			k := &known{refs: map[string]series.Ref{}}
 			o := Options{Writer: k, Resolver: k, Shards: 128}
 			if c.known {
-				o.Authority, _ = users(b)
+				o.Authenticator, _ = users(b)
 			}
 			s, err := New(o)
 			if err != nil {

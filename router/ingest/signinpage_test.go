@@ -13,7 +13,7 @@ func TestSignInPage(t *testing.T) {
 	authority, _ := users(t)
 	var reached atomic.Int64
 	r := start(t, func(o *Options) {
-		o.Authority = authority
+		o.Authenticator = authority
 		o.SignInPage = &SignInPage{Body: []byte("<form>"), Policy: "default-src 'none'"}
 		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	})

@@ -204,7 +204,7 @@ func (s *stream) dropUnended() {
 	if s.leaving || len(bytes.TrimRight(s.unfinished, "\r")) == 0 {
 		return
 	}
-	if s.options.Authority != nil && s.principal == nil {
+	if s.options.Authenticator != nil && s.principal == nil {
 		s.deny(fmt.Errorf("%w; %s", access.ErrMissing, authAdvice))
 		return
 	}

@@ -81,7 +81,7 @@ func (s *stream) appendAnswer(text, line []byte) []byte {
 		s.leaving = true
 		return text
 	case "auth":
-		if s.options.Authority == nil { // everybody may do everything
+		if s.options.Authenticator == nil { // everybody may do everything
 			return append(text, authSuccess+"\n"...)
 		}
 		return append(text, authFail+": this connection has said already who it is\n"...)

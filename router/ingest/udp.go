@@ -42,8 +42,8 @@ func listenUDP(address string, s *streams) (*datagrams, error) {
 		return nil, fmt.Errorf("udp listener: %w", err)
 	}
 	d := &datagrams{streams: s, socket: socket, principal: access.Anyone()}
-	if s.options.Authority != nil {
-		if d.principal, err = s.options.Authority.Named(o.User); err != nil {
+	if s.options.Authenticator != nil {
+		if d.principal, err = s.options.Authenticator.Named(o.User); err != nil {
 			_ = socket.Close()
 			return nil, fmt.Errorf("udp listener: %w", err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// TestLoopLetsGroupsGoOn has all nodes come back as other incarnations with relics. Nothing
+// TestLoopLetsGroupsGoOn has all nodes come back as other incarnations with quarantined replicas. Nothing
 // is done while one that may have data is away; then every shard goes on from the best copy,
 // and gets its other copies again.
 func TestLoopLetsGroupsGoOn(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLoopLetsGroupsGoOn(t *testing.T) {
 					for _, member := range row.Members {
 						if member.Node == name {
 							n.Copies = append(n.Copies, shardmap.Copy{Shard: uint16(shard), RaftID: member.RaftID, Era: 1, Role: member.Role,
-								Relic: true, Term: 1, Index: uint64(10 + i), Members: row.Members})
+								Quarantined: true, Term: 1, Index: uint64(10 + i), Members: row.Members})
 						}
 					}
 				}

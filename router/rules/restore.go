@@ -10,8 +10,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/backoff"
 )
 
-// restorePatience is how long the state of one group's alerts is asked for, in all.
-const restorePatience = 20 * time.Second
+// restoreTimeout is how long the state of one group's alerts is asked for, in all.
+const restoreTimeout = 20 * time.Second
 
 // patient asks again what a queryable does not answer. The rule manager restores a group's alerts once, and those whose
 // series it could not read begin anew; here a busy moment, or shards that elect a leader, are reasons, which pass.
@@ -36,7 +36,7 @@ func (q *patientQuerier) Select(ctx context.Context, sorted bool, hints *storage
 			return set
 		}
 		if q.until.IsZero() {
-			q.until = time.Now().Add(restorePatience)
+			q.until = time.Now().Add(restoreTimeout)
 		}
 		delay := wait.Delay(failures)
 		if time.Now().Add(delay).After(q.until) {

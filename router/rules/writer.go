@@ -27,7 +27,7 @@ type Writer interface {
 // Bounds of the write of one rule's samples.
 const (
 	requestBytesMax = 1 << 20 // of one request; a longer result is several
-	writePatience   = 20 * time.Second
+	writeRetryMax   = 20 * time.Second
 )
 
 // errHistogram refuses what storage has no form for.
@@ -91,8 +91,8 @@ func (a *appender) Commit() error {
 
 func (a *appender) write(request []byte) error {
 	wait := backoff.Exponential{Min: 100 * time.Millisecond, Max: 2 * time.Second}
-	patience := time.NewTimer(writePatience)
-	defer patience.Stop()
+	giveUp := time.NewTimer(writeRetryMax)
+	defer giveUp.Stop()
 	for failures := 1; ; failures++ {
 		err := a.writer.WriteRules(a.ctx, a.database, request)
 		if err == nil || a.final(err) {
@@ -102,7 +102,7 @@ func (a *appender) write(request []byte) error {
 		select {
 		case <-again.C:
 			continue
-		case <-patience.C:
+		case <-giveUp.C:
 		case <-a.ctx.Done():
 		}
 		again.Stop()

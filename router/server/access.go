@@ -20,11 +20,11 @@ import (
 
 // frontAccess is who may do what in a front, and what holds for its databases.
 type frontAccess struct {
-	authority access.Authority // nil: everybody may do everything
-	users     *auth.Followed
-	meter     *tenant.Meter
-	rules     *process.DatabaseRules
-	directory *tenant.Directory // nil: databases cannot be made or dropped
+	authenticator access.Authenticator // nil: everybody may do everything
+	users         *auth.Followed
+	meter         *tenant.Meter
+	rules         *process.DatabaseRules
+	directory     *tenant.Directory // nil: databases cannot be made or dropped
 
 	running sync.WaitGroup // what counts series
 	cancel  context.CancelFunc
@@ -35,19 +35,19 @@ func (s *Settings) openAccess(ctx context.Context, b *Backend, processors *proce
 	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: b.Rules}
 	ctx, a.cancel = context.WithCancel(ctx)
 	registry.MustRegister(a.meter)
-	authority, err := s.Flags.Follow(ctx, b.Tokens, processors, logger)
+	authenticator, err := s.Flags.Follow(ctx, b.Tokens, processors, logger)
 	if err != nil {
 		a.close()
 		return nil, err
 	}
-	if authority != nil {
-		if _, err := authority.Named(s.udpUser); s.udpUser != "" && err != nil {
-			authority.Close()
+	if authenticator != nil {
+		if _, err := authenticator.Named(s.udpUser); s.udpUser != "" && err != nil {
+			authenticator.Close()
 			a.close()
 			return nil, fmt.Errorf("--udp-user %s: %w", s.udpUser, err)
 		}
-		a.authority, a.users = authority, authority
-		authority.Register(registry)
+		a.authenticator, a.users = authenticator, authenticator
+		authenticator.Register(registry)
 	} else if exposed := s.exposed(); len(exposed) > 0 {
 		logger.Warn("everybody who reaches this server may read, write and delete everything: name users by --auth-file, or listen on 127.0.0.1",
 			"listeners", strings.Join(exposed, " "))

@@ -92,7 +92,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	}
 	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Compactor: b.Compactor, Admin: s.Admin, Pprof: s.Pprof}))
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
-	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
+	ingestOptions.TLS, ingestOptions.Authenticator, ingestOptions.Meter = secure.Config, who.authenticator, who.meter
 	ingestOptions.Audit, ingestOptions.Processors = trail.Log(), processors
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
@@ -107,7 +107,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	b.Memory.Track(memory.Writes, server.BytesBeside)
 	apiOptions := s.apiOptions(b, queries, logger, registry)
 	apiOptions.Audit, apiOptions.Processors = trail.Log(), processors
-	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
+	apiOptions.Authenticator, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authenticator, who.meter, budgets.Writes, budgets.Reads
 	if who.users.MakesTokens() {
 		apiOptions.Tokens = who.users
 	}
@@ -132,7 +132,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	queries.run(ctx, &who.running, server)
 	ready.Set(true)
 	calls.serve(logger)
-	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), calls, watch)
+	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authenticator != nil}, server.Addresses(), calls, watch)
 	<-ctx.Done()
 	process.ExitAfter(s.drain(ctx, ready, server, calls, logger)+time.Duration(max(1, b.Folders))*process.ClosingMax, logger)
 	return nil

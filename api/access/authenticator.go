@@ -12,7 +12,7 @@ import (
 // cluster, profiling the process. No database is called so.
 const Everything = "*"
 
-// Errors of an Authority.
+// Errors of an Authenticator.
 var (
 	// ErrUnauthenticated: nobody knows these credentials, or there are none. Over HTTP it
 	// is 401. It does not tell which of name and password was wrong.
@@ -40,10 +40,10 @@ type Credentials struct {
 	From net.Addr
 }
 
-// Authority knows who calls. It is safe for concurrent use.
-type Authority interface {
+// Authenticator knows who calls. It is safe for concurrent use.
+type Authenticator interface {
 	// Authenticate returns the one whom the credentials belong to. What the Principal may do
-	// follows the authority's rules for as long as it is used; one whose credentials
+	// follows the authenticator's rules for as long as it is used; one whose credentials
 	// are taken back may do nothing. Errors: ErrUnauthenticated, ErrBusy, and that of ctx.
 	Authenticate(ctx context.Context, c Credentials) (Principal, error)
 	// Named returns a user without credentials, for ports whose protocol has none. Errors:

@@ -38,7 +38,7 @@ const (
 	refusedMax  = 1024 // passwords
 )
 
-// Options of an Authority. Current is required.
+// Options of an Authenticator. Current is required.
 type Options struct {
 	// Current returns the rules of now, such as File.Current. Rules that have not changed are
 	// the same pointer.
@@ -49,8 +49,8 @@ type Options struct {
 	Clock      func() time.Time // nil: time.Now
 }
 
-// Authority implements access.Authority. It is a prometheus.Collector.
-type Authority struct {
+// Authenticator implements access.Authenticator. It is a prometheus.Collector.
+type Authenticator struct {
 	options Options
 	gate    *gate
 	seed    [sha256.Size]byte // so that what is remembered means nothing elsewhere
@@ -77,34 +77,34 @@ type Authority struct {
 // key is a keyed hash of credentials.
 type key [sha256.Size]byte
 
-// New makes an Authority.
-func New(o Options) *Authority {
+// New makes an Authenticator.
+func New(o Options) *Authenticator {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	a := &Authority{options: o, gate: newGate(o.Processors), issuerMetrics: newIssuerMetrics(), described: prometheus.NewDesc("tickmesh_auth_total",
+	a := &Authenticator{options: o, gate: newGate(o.Processors), issuerMetrics: newIssuerMetrics(), described: prometheus.NewDesc("tickmesh_auth_total",
 		"Callers whose credentials had to be looked at, by what became of it; those that are remembered do not count.", []string{"outcome"}, nil)}
 	_, _ = rand.Read(a.seed[:]) // it never fails: see its documentation
 	return a
 }
 
-// Named implements access.Authority.
-func (a *Authority) Named(name string) (access.Principal, error) {
+// Named implements access.Authenticator.
+func (a *Authenticator) Named(name string) (access.Principal, error) {
 	if a.options.Current().users[name] == nil {
 		return nil, fmt.Errorf("%w: there is no user %q", access.ErrUnauthenticated, name)
 	}
 	return a.principal(name, proof{kind: byNothing}), nil
 }
 
-func (a *Authority) principal(name string, p proof) *principal {
+func (a *Authenticator) principal(name string, p proof) *principal {
 	return &principal{current: a.options.Current, tokens: a.options.Tokens, name: name, proof: p}
 }
 
-// Authenticate implements access.Authority.
-func (a *Authority) Authenticate(ctx context.Context, c access.Credentials) (access.Principal, error) {
+// Authenticate implements access.Authenticator.
+func (a *Authenticator) Authenticate(ctx context.Context, c access.Credentials) (access.Principal, error) {
 	p, err := a.authenticate(ctx, c)
 	if err != nil {
 		err = a.tried(c, err)
@@ -114,7 +114,7 @@ func (a *Authority) Authenticate(ctx context.Context, c access.Credentials) (acc
 	return p, nil
 }
 
-func (a *Authority) authenticate(ctx context.Context, c access.Credentials) (*principal, error) {
+func (a *Authenticator) authenticate(ctx context.Context, c access.Credentials) (*principal, error) {
 	rules := a.options.Current()
 	switch {
 	case c.User != "":
@@ -135,7 +135,7 @@ func (a *Authority) authenticate(ctx context.Context, c access.Credentials) (*pr
 	return nil, access.ErrMissing
 }
 
-func (a *Authority) byHeader(ctx context.Context, rules *Rules, from net.Addr, header []byte) (*principal, error) {
+func (a *Authenticator) byHeader(ctx context.Context, rules *Rules, from net.Addr, header []byte) (*principal, error) {
 	var room [basicBytesMax]byte
 	s, ok := parseHeader(header, &room)
 	if !ok {
@@ -149,7 +149,7 @@ func (a *Authority) byHeader(ctx context.Context, rules *Rules, from net.Addr, h
 	return a.byPassword(ctx, rules, from, s.user, s.password)
 }
 
-func (a *Authority) byToken(ctx context.Context, rules *Rules, from net.Addr, secret []byte) (*principal, error) {
+func (a *Authenticator) byToken(ctx context.Context, rules *Rules, from net.Addr, secret []byte) (*principal, error) {
 	u, sum := rules.byToken(secret)
 	if u == nil {
 		if id, ok := token.ParseID(secret); ok && a.options.Tokens != nil {
@@ -169,7 +169,7 @@ func (a *Authority) byToken(ctx context.Context, rules *Rules, from net.Addr, se
 
 // byPassword checks a password, once for all who show it at the same time. What is
 // remembered goes by name and password, so that no variant of a header is another entry.
-func (a *Authority) byPassword(ctx context.Context, rules *Rules, from net.Addr, user, secret []byte) (*principal, error) {
+func (a *Authenticator) byPassword(ctx context.Context, rules *Rules, from net.Addr, user, secret []byte) (*principal, error) {
 	if len(user) > nameBytesMax || len(secret) > passwordBytesMax {
 		return nil, access.ErrUnauthenticated
 	}
@@ -184,7 +184,7 @@ func (a *Authority) byPassword(ctx context.Context, rules *Rules, from net.Addr,
 }
 
 // checkPassword checks a password that is not remembered under its key.
-func (a *Authority) checkPassword(ctx context.Context, rules *Rules, from net.Addr, k key, name, password string) (*principal, error) {
+func (a *Authenticator) checkPassword(ctx context.Context, rules *Rules, from net.Addr, k key, name, password string) (*principal, error) {
 	// The check goes on for the others when one of them gives up.
 	done := a.checks.DoChan(string(k[:]), func() (any, error) {
 		hash := ""
@@ -215,14 +215,14 @@ func (a *Authority) checkPassword(ctx context.Context, rules *Rules, from net.Ad
 // keyBytesMax is what a key is made of at most: its seed, kind, length and parts.
 const keyBytesMax = sha256.Size + 1 + 8 + nameBytesMax + passwordBytesMax
 
-func (a *Authority) key(kind byte, first, second []byte) key {
+func (a *Authenticator) key(kind byte, first, second []byte) key {
 	var room [keyBytesMax]byte
 	b := append(append(room[:0], a.seed[:]...), kind)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(first)))
 	return sha256.Sum256(append(append(b, first...), second...))
 }
 
-func (a *Authority) remembered(rules *Rules, k key) *principal {
+func (a *Authenticator) remembered(rules *Rules, k key) *principal {
 	a.memory.RLock()
 	defer a.memory.RUnlock()
 	if a.memory.rules != rules {
@@ -231,7 +231,7 @@ func (a *Authority) remembered(rules *Rules, k key) *principal {
 	return a.memory.verified[k]
 }
 
-func (a *Authority) isRefused(rules *Rules, k key) bool {
+func (a *Authenticator) isRefused(rules *Rules, k key) bool {
 	a.memory.RLock()
 	defer a.memory.RUnlock()
 	_, refused := a.memory.refused[k]
@@ -240,7 +240,7 @@ func (a *Authority) isRefused(rules *Rules, k key) bool {
 
 // keepLocked makes the memory that of some rules, and reports whether it is: it never goes back
 // to older ones.
-func (a *Authority) keepLocked(rules *Rules) bool {
+func (a *Authenticator) keepLocked(rules *Rules) bool {
 	if a.memory.rules == rules {
 		return true
 	}
@@ -251,7 +251,7 @@ func (a *Authority) keepLocked(rules *Rules) bool {
 	return true
 }
 
-func (a *Authority) remember(rules *Rules, k key, p *principal) {
+func (a *Authenticator) remember(rules *Rules, k key, p *principal) {
 	a.memory.Lock()
 	defer a.memory.Unlock()
 	if !a.keepLocked(rules) {
@@ -261,7 +261,7 @@ func (a *Authority) remember(rules *Rules, k key, p *principal) {
 	a.memory.verified[k] = p
 }
 
-func (a *Authority) refuse(rules *Rules, k key) {
+func (a *Authenticator) refuse(rules *Rules, k key) {
 	a.memory.Lock()
 	defer a.memory.Unlock()
 	if !a.keepLocked(rules) {
@@ -286,7 +286,7 @@ func dropOne[V any](m map[key]V, most int) {
 const logInterval = 10 * time.Second
 
 // failed counts and logs.
-func (a *Authority) failed(c access.Credentials, err error) {
+func (a *Authenticator) failed(c access.Credentials, err error) {
 	switch {
 	case errors.Is(err, access.ErrBusy):
 		a.busy.Add(1)
@@ -338,14 +338,14 @@ func networkOf(a net.Addr) string {
 }
 
 // Describe implements prometheus.Collector.
-func (a *Authority) Describe(to chan<- *prometheus.Desc) {
+func (a *Authenticator) Describe(to chan<- *prometheus.Desc) {
 	to <- a.described
 	to <- a.issuerMetrics.keys
 	to <- a.issuerMetrics.fetches
 }
 
 // Collect implements prometheus.Collector.
-func (a *Authority) Collect(to chan<- prometheus.Metric) {
+func (a *Authenticator) Collect(to chan<- prometheus.Metric) {
 	for _, c := range []struct {
 		outcome string
 		count   *atomic.Int64
