@@ -89,18 +89,7 @@ func (x *execution) newCatalogue(database string, where ql.Expr) (*catalogue, er
 	if c.condition.Rest == nil {
 		return c, nil
 	}
-	c.decide, err = load.NewEvaluator(c.condition.Rest, func(expr ql.Expr) (int, bool) {
-		ref, ok := expr.(*ql.VarRef)
-		if !ok {
-			return 0, false
-		}
-		at := slices.Index(c.names, ref.Val)
-		if at < 0 {
-			at = len(c.names)
-			c.names = append(c.names, ref.Val)
-		}
-		return at, true
-	})
+	c.decide, err = load.NewEvaluator(c.condition.Rest, load.Variables(&c.names))
 	return c, err
 }
 

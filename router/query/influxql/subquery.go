@@ -88,18 +88,7 @@ func (c *collector) prepare() error {
 		return nil
 	}
 	var err error
-	c.decide, err = load.NewEvaluator(c.selection.condition, func(expr ql.Expr) (int, bool) {
-		ref, ok := expr.(*ql.VarRef)
-		if !ok {
-			return 0, false
-		}
-		at := slices.Index(c.decideBy, ref.Val)
-		if at < 0 {
-			at = len(c.decideBy)
-			c.decideBy = append(c.decideBy, ref.Val)
-		}
-		return at, true
-	})
+	c.decide, err = load.NewEvaluator(c.selection.condition, load.Variables(&c.decideBy))
 	c.symbols = make([]answer.Value, len(c.decideBy))
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 
 	ql "github.com/influxdata/influxql"
 
@@ -15,6 +16,22 @@ type Evaluator func(symbols []answer.Value) answer.Value
 
 // symbolOf maps a call or a variable to the place of its value.
 type symbolOf func(ql.Expr) (place int, ok bool)
+
+// Variables maps each variable to the place of its name in names, to which it appends those that are not there yet.
+func Variables(names *[]string) func(ql.Expr) (place int, ok bool) {
+	return func(expr ql.Expr) (int, bool) {
+		ref, ok := expr.(*ql.VarRef)
+		if !ok {
+			return 0, false
+		}
+		at := slices.Index(*names, ref.Val)
+		if at < 0 {
+			at = len(*names)
+			*names = append(*names, ref.Val)
+		}
+		return at, true
+	}
+}
 
 // NewEvaluator compiles an expression. Error: an operator or a literal that has no meaning here.
 func NewEvaluator(expr ql.Expr, symbol symbolOf) (Evaluator, error) {

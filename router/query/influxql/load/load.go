@@ -77,18 +77,7 @@ func (r *Reader) NewLoader(held *Holding, m *Measurement, inputs []ql.VarRef, wh
 		return l, nil
 	}
 	var err error
-	l.decide, err = NewEvaluator(l.Condition.Rest, func(expr ql.Expr) (int, bool) {
-		ref, ok := expr.(*ql.VarRef)
-		if !ok {
-			return 0, false
-		}
-		at := slices.Index(l.decideBy, ref.Val)
-		if at < 0 {
-			at = len(l.decideBy)
-			l.decideBy = append(l.decideBy, ref.Val)
-		}
-		return at, true
-	})
+	l.decide, err = NewEvaluator(l.Condition.Rest, Variables(&l.decideBy))
 	return l, err
 }
 
