@@ -83,7 +83,7 @@ func (n *Node) sealEverything() error {
 	return n.trim(position)
 }
 
-// trim gives up the log before a checkpoint, but for what other members of groups
+// trim deletes the log before a checkpoint, but for what other members of groups
 // still need.
 func (n *Node) trim(checkpoint wal.Position) error {
 	force := int64(n.log.End()-n.log.First()) > n.options.LogBytesMax

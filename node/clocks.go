@@ -81,7 +81,7 @@ func (c *clocks) expect(others int) {
 	c.mu.others = others
 }
 
-// freshLocked forgets the clocks that were not heard for long, and gives how far the
+// freshLocked forgets the clocks that were not heard for long, and returns how far the
 // others are ahead of a time.
 func (c *clocks) freshLocked(of time.Time) (ahead []time.Duration) {
 	for name, h := range c.mu.heard {

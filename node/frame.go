@@ -171,7 +171,7 @@ func (n *Node) submit(ctx context.Context, w *commit.Write) error {
 	return nil
 }
 
-// enqueue gives the loop a write that has proposals. After an error it does not have it.
+// enqueue hands the loop a write that has proposals. After an error it does not have it.
 func (n *Node) enqueue(ctx context.Context, w *commit.Write) error {
 	if w.Bytes > writeBytesMax {
 		return fmt.Errorf("%w: a write of %d bytes, %d are the most", series.ErrBatch, w.Bytes, writeBytesMax)

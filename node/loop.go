@@ -366,7 +366,7 @@ func (l *loop) write(r *round) (start wal.Position, err error) {
 }
 
 // awaitSpace answers all that waits, and waits for a reason to try again: the next
-// write, or a moment. It says whether the node closes.
+// write, or a moment. It reports whether the node closes.
 func (l *loop) awaitSpace(answer error) (closed bool) {
 	l.failAll(answer)
 	l.queue.reject(answer)
@@ -398,7 +398,7 @@ func (l *loop) failAll(err error) {
 	}
 }
 
-// dispatch gives the committed entries of a round to the appliers. The round belongs to them
+// dispatch hands the committed entries of a round to the appliers. The round belongs to them
 // once the last of them has it, which may give it back before this loop has ended.
 func (l *loop) dispatch(r *round) {
 	l.active = l.active[:0]

@@ -268,7 +268,7 @@ func (n *Node) aloneMap() *shardmap.Map {
 	return m
 }
 
-// AdoptMap gives the node a shard map, which must not be older than one before. It
+// AdoptMap tells the node a shard map, which must not be older than one before. It
 // returns when the replicas that the map asks for are there, or being made. An error
 // says that it was not adopted: ErrShards for good.
 func (n *Node) AdoptMap(m *shardmap.Map) (err error) {

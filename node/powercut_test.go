@@ -116,7 +116,7 @@ func TestPowerCutWithInterval(t *testing.T) {
 	}
 }
 
-// oneOfStates checks that each shard is as in one of the states, and gives what
+// oneOfStates checks that each shard is as in one of the states, and returns what
 // is there.
 func oneOfStates(t *testing.T, got model, states []model) model {
 	t.Helper()

@@ -49,7 +49,7 @@ func (r *refusals) stall(err error) {
 	r.stalled.CompareAndSwap(nil, &err)
 }
 
-// logFailed keeps what a failure of the log means for later writes, and gives the
+// logFailed keeps what a failure of the log means for later writes, and returns the
 // answer to those that met it.
 func (l *loop) logFailed(err error) error {
 	var space *wal.SpaceError

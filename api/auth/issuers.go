@@ -25,7 +25,7 @@ type issuerRule struct {
 	grants    []grant
 }
 
-// grant gives rights to the tokens that have a value in a claim.
+// grant grants rights to the tokens that have a value in a claim.
 type grant struct {
 	claim, value string
 	rights       *user

@@ -112,7 +112,7 @@ func (l *Lease) Acquire(ctx context.Context, n int64) error {
 	return p.giveUp(w)
 }
 
-// Release gives n bytes back.
+// Release returns n bytes to the pool.
 func (l *Lease) Release(n int64) {
 	if l == nil || n <= 0 {
 		return
@@ -122,7 +122,7 @@ func (l *Lease) Release(n int64) {
 	l.pool.releaseLocked(l, n)
 }
 
-// Close gives back all that the lease holds. The lease can be used again.
+// Close returns all that the lease holds. The lease can be used again.
 func (l *Lease) Close() {
 	if l == nil || l.pool == nil {
 		return

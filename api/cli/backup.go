@@ -27,7 +27,7 @@ type backup struct {
 	progress *progress
 }
 
-// run copies everything, and gives how many units were taken from earlier backups.
+// run copies everything, and returns how many units were taken from earlier backups.
 func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest, taken int, err error) {
 	databases, err := databasesToBackUp(ctx, b.client, b.named)
 	if err != nil {

@@ -58,7 +58,7 @@ can be repeated: samples that are there already stay what they are.`,
 	return cmd
 }
 
-// openInput opens the file that the command names, or standard input, and gives its
+// openInput opens the file that the command names, or standard input, and returns its
 // size; 0: not known.
 func openInput(cmd *cobra.Command) (in io.ReadCloser, size int64, err error) {
 	name := cmd.Flags().Arg(0)

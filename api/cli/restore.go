@@ -73,7 +73,7 @@ func rangeOf(u *archive.Unit) metricRange {
 	return metricRange{metricName{string(u.Database), string(u.Metric)}, startOf(u.FromMs, periodMs)}
 }
 
-// differences compares cluster and backup, period by period, and gives where they are not
+// differences compares cluster and backup, period by period, and returns where they are not
 // the same.
 func (r *restore) differences(ctx context.Context) (map[metricRange]difference, error) {
 	backed := map[metricName]map[int64]archive.Digest{}

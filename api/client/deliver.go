@@ -24,7 +24,7 @@ type sender struct {
 
 // deliver sends a batch, again and again with one id, until it is written, fails in a
 // way that stays, or WriteTimeout is over. Series that are refused for now are sent
-// again in a batch of their own. It gives an error, or a *RefusedError for each
+// again in a batch of their own. It returns an error, or a *RefusedError for each
 // series that was refused.
 func (x *sender) deliver(ctx context.Context, b *batch) (refused []*RefusedError, lost int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, x.client.options.WriteTimeout)

@@ -34,7 +34,7 @@ type KeyBuilder struct {
 	keyBytesMax int
 }
 
-// Start reads the identity of a line. It gives an *IdentityError when that is
+// Start reads the identity of a line. It returns an *IdentityError when that is
 // not legal in its protocol or beyond the limits.
 func (k *KeyBuilder) Start(b *Batch, l *Line, database []byte, limits Limits) error {
 	limits = limits.WithDefaults()

@@ -10,7 +10,7 @@ import (
 )
 
 // lineEnd finds the newline that ends the line at at: one that is not escaped
-// and not inside a quoted field value (InfluxDB's scanLine). It gives the end of
+// and not inside a quoted field value (InfluxDB's scanLine). It returns the end of
 // the body when there is none.
 func lineEnd(body []byte, at int) int {
 	quoted, fields := false, false

@@ -81,7 +81,7 @@ type putParser struct {
 const putWord = 'p' | 'u'<<8 | 't'<<16 | ' '<<24
 
 // fast parses the line at pad[at:] if it is complete and of the common form:
-// single spaces, whole seconds or milliseconds, a plain decimal. It gives the
+// single spaces, whole seconds or milliseconds, a plain decimal. It returns the
 // start of the next line, or ok = false and has changed nothing.
 func (p *putParser) fast(at int) (next int, ok bool) {
 	pad := p.pad

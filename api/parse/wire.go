@@ -32,7 +32,7 @@ type wire struct {
 	err   error
 }
 
-// next moves to the next field. It gives false at the end and after an error.
+// next moves to the next field. It returns false at the end and after an error.
 func (w *wire) next() bool {
 	if w.err != nil || w.at >= len(w.b) {
 		return false

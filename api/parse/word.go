@@ -44,7 +44,7 @@ func eightDigits(t uint64) uint64 {
 func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
 // sameText reports whether the n bytes at b[i:] and those before them at b[j:],
-// j ≤ i, are equal. It gives false when b is too short to be read by words.
+// j ≤ i, are equal. It returns false when b is too short to be read by words.
 func sameText(b []byte, i, j, n int) bool {
 	for ; n > 8; i, j, n = i+8, j+8, n-8 {
 		if i+8 > len(b) || load64(b, i) != load64(b, j) {
@@ -88,7 +88,7 @@ func digitRun(b []byte, at int) (value uint64, digits int, ok bool) {
 	return eightDigits(t << (64 - 8*uint(n))), n, true
 }
 
-// digits19 reads up to 19 digits. It gives no digits when there are more, or
+// digits19 reads up to 19 digits. It returns no digits when there are more, or
 // when b is too short to be read by words.
 func digits19(b []byte, at int) (value uint64, digits int) {
 	value, digits, _ = digitRun(b, at)
@@ -108,7 +108,7 @@ func digits19(b []byte, at int) (value uint64, digits int) {
 }
 
 // decimal reads the unsigned decimal at b[at:]: digits, or digits, a point and
-// digits. It gives ok = false for whatever is not sure to fit: more than 18
+// digits. It returns ok = false for whatever is not sure to fit: more than 18
 // digits, a mantissa or a scale beyond a series.Number, a point without digits
 // on both sides, or an end too near to the end of b.
 func decimal(b []byte, at int) (mantissa uint64, scale uint8, end int, ok bool) {

@@ -155,7 +155,7 @@ type fileValue struct {
 	from        string   // path:line: name
 }
 
-// parseFile reads the text of a file of settings. It gives all values that
+// parseFile reads the text of a file of settings. It returns all values that
 // are well formed, and an error with a line for each that is not.
 func parseFile(path string, text []byte) ([]fileValue, error) {
 	top, err := rulefile.Document(path, text)

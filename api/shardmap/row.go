@@ -71,7 +71,7 @@ func (r Row) MemberOn(node, incarnation string) (Member, bool) {
 // config: Members are config, and Intended is cleared when it is reached, or when it
 // cannot be reached any more because it names a replica that has left (its raft id
 // is spent; placement decides anew), or another one in the place of a member that has
-// joined meanwhile. It gives false when there is nothing to write.
+// joined meanwhile. It returns false when there is nothing to write.
 //
 // The leader calls it after each change of the configuration and before the next one.
 func (r Row) Published(config []Member) (Row, bool) {

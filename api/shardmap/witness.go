@@ -2,7 +2,7 @@ package shardmap
 
 import "slices"
 
-// decideWitnesses gives each row with two full voters a witness on a third node,
+// decideWitnesses chooses for each row with two full voters a witness on a third node,
 // and if told so evens them out.
 func (t *targets) decideWitnesses(even bool) {
 	loads := make([]int, len(t.all))

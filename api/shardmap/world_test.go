@@ -216,7 +216,7 @@ func (w *world) checkRow(shard uint16, before, after Row) {
 }
 
 // advance lets the group of a row do what it can: reach its aim, or add a learner.
-// It says whether it did something.
+// It reports whether it did something.
 func (w *world) advance(shard uint16, halfway bool) bool {
 	row := w.state.Map.Rows[shard]
 	if !w.able(row) {

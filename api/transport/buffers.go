@@ -15,7 +15,7 @@ const (
 )
 
 // Buffers is a mem.BufferPool. Other than gRPC's own it has a size for every power of
-// two, and gives buffers with what was in them before: whoever takes one fills it.
+// two, and returns buffers with what was in them before: whoever takes one fills it.
 type Buffers struct {
 	sizes [bufferBitsMax - bufferBitsMin + 1]sync.Pool // of *[]byte
 }

@@ -27,7 +27,7 @@ func (m *Message) Received(content *[]byte, free func()) {
 	m.Bytes, m.freed = *content, free
 }
 
-// Free gives the received bytes back. Without it they are left to the collector.
+// Free releases the received bytes. Without it they are left to the collector.
 func (m *Message) Free() {
 	if m.buffer != nil {
 		m.buffer.Free()

@@ -133,7 +133,7 @@ type RequestReader struct {
 // Reset turns to another request.
 func (r *RequestReader) Reset(request []byte) { r.left, r.err = request, nil }
 
-// Next reads the next frame. It gives false at the end, and where the request is no
+// Next reads the next frame. It returns false at the end, and where the request is no
 // message: then Err says so.
 func (r *RequestReader) Next(f *ReceivedFrame) bool {
 	for r.err == nil && len(r.left) > 0 {

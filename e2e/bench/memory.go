@@ -45,7 +45,7 @@ func runMemory(ctx context.Context, b *bench, t target.Target) error {
 }
 
 // memoryOnce loads until the data folder is large enough, or all rows were sent,
-// and asks. It gives the rate and the rows loaded for each device.
+// and asks. It returns the rate and the rows loaded for each device.
 func memoryOnce(ctx context.Context, b *bench, t target.Target, group *harness.MemoryGroup, rows int) (rate float64, loaded int, err error) {
 	limit, label := b.config.Scale.MemoryLimit, ", no limit"
 	if group != nil {

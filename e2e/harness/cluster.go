@@ -148,7 +148,7 @@ func (c *Cluster) Twin(of *Server, name, dataDir string) (*Server, error) {
 	return twin, c.add(twin)
 }
 
-// add gives a server its proxies and its control group.
+// add sets up for a server its proxies and its control group.
 func (c *Cluster) add(s *Server) (err error) {
 	s.cluster = c
 	if c.options.MemoryBytes > 0 {

@@ -100,7 +100,7 @@ func (d *Disk) Fill() error {
 	return nil
 }
 
-// Free gives the room back.
+// Free frees the space again.
 func (d *Disk) Free() error { return os.Remove(d.fillerPath()) }
 
 // Freeze has writes to the disk wait until Thaw.

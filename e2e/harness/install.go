@@ -13,7 +13,7 @@ import (
 var ErrMissing = errors.New("a program that the test needs is missing")
 
 // Install makes sure that a program is there: when it is not, and this process
-// may, it installs the Debian package without starting its service. It gives the
+// may, it installs the Debian package without starting its service. It returns the
 // program's path.
 func Install(ctx context.Context, program, packageName string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {

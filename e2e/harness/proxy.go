@@ -220,7 +220,7 @@ func (c *proxied) give(chunks chan<- chunk, piece chunk) bool {
 	}
 }
 
-// deliver does with bytes what the network says, when it says so. It gives false
+// deliver does with bytes what the network says, when it says so. It returns false
 // when the direction has ended, or the connection.
 func (c *proxied) deliver(d *direction, piece chunk, to *net.TCPConn) bool {
 	for {

@@ -298,7 +298,7 @@ func (s *Server) Resume() error {
 	return nil
 }
 
-// TakeDisk puts the data folder of a server that does not run aside, and gives its
+// TakeDisk puts the data folder of a server that does not run aside, and returns its
 // new place; the next life finds none.
 func (s *Server) TakeDisk() (old string, err error) {
 	if s.Running() {

@@ -148,7 +148,7 @@ func startLoad(ctx context.Context, r *lab.Rack) (*load, error) {
 	return l, nil
 }
 
-// stop ends all clients, and gives what the auditor found. What was written can still
+// stop ends all clients, and returns what the auditor found. What was written can still
 // be checked.
 func (l *load) stop() error {
 	for _, j := range l.journals {

@@ -17,7 +17,7 @@ import (
 
 // Node is what an agent needs of a node.
 type Node interface {
-	// AdoptMap gives the node a map that is not older than any before.
+	// AdoptMap tells the node a map that is not older than any before.
 	AdoptMap(m *shardmap.Map) error
 	// Unpublished returns the configurations of the groups that the node leads where
 	// they are not what the adopted map says, which it confirms after the call.

@@ -32,7 +32,7 @@
 // # A start
 //
 // A Recovery is given every record of the log, in order. It hands the engine what is known to
-// be committed, and remembers of the rest what the groups have to know. Doubt says whether the
+// be committed, and remembers of the rest what the groups have to know. Doubt reports whether the
 // log may lack what replicas here have told others. New makes a Machine of it.
 //
 // # What the driver promises

@@ -215,7 +215,7 @@ func (m *Machine) Written(round *Round, start wal.Position) {
 	m.dispatch(round)
 }
 
-// dispatch gives the committed entries of a round to the appliers.
+// dispatch hands the committed entries of a round to the appliers.
 func (m *Machine) dispatch(round *Round) {
 	for i := range round.replica.Committed {
 		c := &round.replica.Committed[i]

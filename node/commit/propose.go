@@ -123,7 +123,7 @@ func (m *Machine) propose(nowMs int64) {
 	m.ready = m.ready[:0]
 }
 
-// proposeEntry proposes the first entry of a queue. It gives false when the host
+// proposeEntry proposes the first entry of a queue. It returns false when the host
 // takes no more of the shard before others have their outcome.
 func (m *Machine) proposeEntry(shard uint16, q *shardQueue, nowMs int64) bool {
 	n := q.entry()

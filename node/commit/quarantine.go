@@ -75,7 +75,7 @@ func (g *recoveredGroup) lacks() bool {
 	return g.hole > needed || len(g.runs) > 0 && g.runs[0].First > needed
 }
 
-// restore gives the host the groups that the log knows, and drops what the engine has
+// restore adds to the host the groups that the log knows, and drops what the engine has
 // of shards whose replica was removed before the last end could do so.
 func (m *Machine) restore(r *Recovery) error {
 	for shard := range r.groups {
@@ -225,7 +225,7 @@ func (r *quarantined) passOver(unindexed uint64) {
 	log.Runs = runs
 }
 
-// dismiss gives up a quarantined replica: its group continues without it.
+// dismiss drops a quarantined replica: its group continues without it.
 func (m *Machine) dismiss(shard uint16) {
 	m.spent[shard] = max(m.spent[shard], m.quarantined[shard].state.RaftID)
 	delete(m.quarantined, shard)

@@ -178,7 +178,7 @@ func (g *recoveredGroup) disagrees(at replica.Position) bool {
 	return term != at.Term
 }
 
-// applyCommitted gives the engine those of the pending entries that are committed.
+// applyCommitted applies those of the pending entries that are committed.
 func (r *Recovery) applyCommitted(g *recoveredGroup) error {
 	if !g.known {
 		return nil

@@ -87,7 +87,7 @@ func (s Share) fits(era uint32) bool {
 	return of == 0 || of == era
 }
 
-// Finish gives the proposal its outcome, once. Any goroutine may.
+// Finish reports the outcome of the proposal, once. Any goroutine may.
 func (s Share) Finish(copies int, err error) {
 	p := &s.write.Proposals[s.proposal]
 	p.Copies, p.Err = copies, err

@@ -156,7 +156,7 @@ func (g *group) noteEntries(entries []*pb.Entry, round *Round) {
 	}
 }
 
-// handOut returns committed entries to the appliers, and says whether the configuration
+// handOut returns committed entries to the appliers, and reports whether the configuration
 // has changed.
 func (g *group) handOut(entries []*pb.Entry, round *Round) (changed bool) {
 	for _, e := range entries {
@@ -240,7 +240,7 @@ func (g *group) applyChange(e *pb.Entry) {
 	g.shared.membersChanged = true
 }
 
-// takeRole gives the replica the role that it has in the configuration. One that was
+// takeRole sets the replica's role to the one that it has in the configuration. One that was
 // made as a witness has no data: as a full voter it would answer as if what it lacks did
 // not exist, so it stops instead.
 func (g *group) takeRole() {

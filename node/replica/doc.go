@@ -77,7 +77,7 @@
 //
 // # Members
 //
-// NextStep says how a leader brings its group to its row of the map. A change is published
+// NextStep returns how a leader brings its group to its row of the map. A change is published
 // in the map, after which leavers delete what they have, only when the voters that are
 // heard, and a majority, have logged it: one that still lives in the old configuration
 // would ask the leavers for their votes. A raft id that a row once did not name any more

@@ -5,7 +5,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// take gives a message to its group.
+// take hands a message to its group.
 func (g *group) take(m *message) {
 	defer g.contain()
 	fromLeader := m.kind == typeApp || m.kind == typeHeartbeat || m.kind == typeSnapshot || m.kind == typeHibernate

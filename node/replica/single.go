@@ -56,7 +56,7 @@ func (g *group) allDone() {
 	g.commit, g.handed, g.cursor, g.advanced = g.log.last, g.log.last, g.log.last, g.log.last
 }
 
-// leave gives a group with a single voter a node of the library, and lets it win the election that
+// leave starts, for a group with a single voter, a node of the library, and lets it win the election that
 // it alone decides. That is sound although the new term is not written yet: no other
 // replica can hear of it before the Round is. Called with nothing in flight.
 func (g *group) leave(round *Round) {

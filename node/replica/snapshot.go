@@ -117,7 +117,7 @@ func snapshotMessage(meta *SnapshotMeta, from, to, term, index uint64) *pb.Messa
 			ConfState: meta.Configuration.confState(), Index: new(index), Term: new(meta.Term)}}}
 }
 
-// install gives the library a snapshot. It comes from the leader, or, if none is known,
+// install hands the library a snapshot. It comes from the leader, or, if none is known,
 // as if from some other voter, which ignores the answer.
 func (g *group) install(meta SnapshotMeta) (err error) {
 	from := g.lead

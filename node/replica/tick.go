@@ -29,7 +29,7 @@ func (g *group) tickGroup() {
 	}
 }
 
-// forgetIfDue gives up a leader that has been silent for an election timeout, so that
+// forgetIfDue drops a leader that has been silent for an election timeout, so that
 // this replica may vote for another.
 func (g *group) forgetIfDue() {
 	if g.lead != raft.None && g.elapsed >= g.shared.config.ElectionTicks+g.extraTicks() {
@@ -93,7 +93,7 @@ func (g *group) tickLeader() {
 	}
 }
 
-// handOver gives a witness's leadership to a full voter that has its log.
+// handOver transfers a witness's leadership to a full voter that has its log.
 func (g *group) handOver() {
 	if g.transferee != raft.None {
 		return

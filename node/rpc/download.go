@@ -71,7 +71,7 @@ func (d *Download) Progress() (doneBytes, totalBytes, resumed int64) {
 	return d.done.Load(), d.export.TotalBytes, d.resumed.Load()
 }
 
-// Close gives the stream up. The export stays with the sender for a while.
+// Close ends the stream. The export stays with the sender for a while.
 func (d *Download) Close() {
 	if d.cancel != nil {
 		d.cancel()

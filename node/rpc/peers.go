@@ -183,7 +183,7 @@ func (p *Peers) Stats() []PeerStats {
 	return stats
 }
 
-// Close gives all connections up and waits until they have ended.
+// Close closes all connections and waits until they have ended.
 func (p *Peers) Close() {
 	p.mu.Lock()
 	peers := p.mu.peers

@@ -127,7 +127,7 @@ func (w *writeStream) read() error {
 	}
 }
 
-// take gives the node the frames of a request. Errors are those of the stream.
+// take hands the node the frames of a request. Errors are those of the stream.
 func (w *writeStream) take(request *writeRequest, reader *wire.RequestReader) error {
 	ctx := w.stream.Context()
 	request.left.Store(1)

@@ -101,7 +101,7 @@ func firstCause(errs []error) (first error) {
 	return first
 }
 
-// scanShards gives the chunks of some shards in order.
+// scanShards sends the chunks of some shards in order.
 func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, shards []uint16, after map[uint16]series.ID, before lives, sink rpc.ScanSink) error {
 	one := request.Request
 	one.Shards, one.Parallel = shards, 1

@@ -61,7 +61,7 @@ func as(ctx context.Context, user string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+user)
 }
 
-// call makes a call of any method with an empty message, and gives how it ended.
+// call makes a call of any method with an empty message, and returns how it ended.
 func call(ctx context.Context, conn *grpc.ClientConn, method protoreflect.MethodDescriptor) error {
 	name := fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: method.IsStreamingClient(), ServerStreams: method.IsStreamingServer()}, name)

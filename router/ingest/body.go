@@ -156,7 +156,7 @@ func (b *body) drain() error {
 	return nil
 }
 
-// dropRaw gives back much memory of what was sent once it is decompressed.
+// dropRaw releases much memory of what was sent once it is decompressed.
 func (b *body) dropRaw() {
 	if cap(b.raw) > bodyBytesKept {
 		b.lease.Release(int64(cap(b.raw)))

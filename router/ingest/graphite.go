@@ -75,7 +75,7 @@ func (s *stream) done(b *parse.Batch, r result, err error) {
 	}
 }
 
-// tell says what is wrong beside single lines: to the client, or to the log where it would not read it.
+// tell reports what is wrong beside single lines: to the client, or to the log where it would not read it.
 func (s *stream) tell(asPut, text string) {
 	switch s.protocol {
 	case protocolGraphiteTCP:

@@ -188,7 +188,7 @@ func resign(leadership shardmap.Leadership) {
 	_ = leadership.Resign(ctx)
 }
 
-// act makes the steps that can be made now. It gives the view with what it changed.
+// act makes the steps that can be made now. It returns the view with what it changed.
 func (l *Loop) act(ctx context.Context, view shardmap.View, ticked bool) shardmap.View {
 	now := l.options.Clock()
 	state := l.tracker.Observe(view, l.elapsedMs(now))

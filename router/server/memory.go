@@ -77,7 +77,7 @@ func (s *WriteLimits) requestMemory(plan *memory.Plan) (m requestMemory) {
 	return m
 }
 
-// ofWhole says of which bodies memory takes less than their flags say.
+// ofWhole returns of which bodies memory takes less than their flags say.
 const ofWhole = " for bodies that have to be in memory at once: remote writes, JSON, and those with an Idempotency-Key"
 
 // warn describes flags that say more than memory allows.

@@ -45,7 +45,7 @@ func (b *Backup) partsByObject() [][]partOf {
 	return parts
 }
 
-// Read gives the samples of the units that are wanted, object by object: a unit may come in
+// Read passes on the samples of the units that are wanted, object by object: a unit may come in
 // several pieces, with others between. The checksum of each object is compared before its
 // samples are given, so what is given is what was written. Done, if not nil, is told of
 // the bytes of each object. Errors: ErrDamaged, those of the storage and of visit.
@@ -175,7 +175,7 @@ func checkHeader(content []byte) error {
 	return nil
 }
 
-// blocks gives the samples of a row of blocks. Errors: ErrDamaged, those of visit.
+// blocks passes on the samples of a row of blocks. Errors: ErrDamaged, those of visit.
 func (d *decoder) blocks(content []byte, visit Visitor) error {
 	for len(content) > 0 {
 		if len(content) < blockHeaderBytes {

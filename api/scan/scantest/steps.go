@@ -59,7 +59,7 @@ type folded struct {
 	values map[int64][]float64 // by step
 }
 
-// foldChunks makes the rows of all groups, in the order of their keys, and gives those series
+// foldChunks makes the rows of all groups, in the order of their keys, and returns those series
 // that are visited by themselves as they are.
 func foldChunks(chunks []*scan.Chunk, request *scan.Steps) []*scan.Chunk {
 	groups := map[string]*folded{}

@@ -69,7 +69,7 @@ func (c *contents) load(ctx context.Context, client *clientv3.Client, k keys) (i
 	return got.Header.Revision, nil
 }
 
-// put takes a key's new value, nil when it was deleted. It says whether that can be
+// put takes a key's new value, nil when it was deleted. It reports whether that can be
 // seen in a view. What cannot be read is left out: a node that nobody understands is
 // as good as dead, and the map says what is wrong with it.
 func (c *contents) put(k keys, key string, value []byte) bool {

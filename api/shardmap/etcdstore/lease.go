@@ -67,7 +67,7 @@ func (l *lease) keep() error {
 
 func (l *lease) end() { l.once.Do(func() { close(l.lost) }) }
 
-// revoke gives the lease back. What hangs on it goes at once instead of when it ends.
+// revoke revokes the lease. What hangs on it goes at once instead of when it ends.
 func (l *lease) revoke(ctx context.Context) error {
 	l.session.Orphan()
 	l.end()

@@ -60,7 +60,7 @@ func fieldBytes(n int) int {
 // Samples returns the number of samples.
 func (w *RemoteWrite) Samples() int { return len(w.samples) }
 
-// Set gives sample n, in the order of Append, its time and value.
+// Set sets the time and value of sample n, in the order of Append.
 func (w *RemoteWrite) Set(n int, timeMs int64, value float64) {
 	at := w.samples[n]
 	binary.LittleEndian.PutUint64(w.message[at:], math.Float64bits(value))
@@ -76,7 +76,7 @@ func (w *RemoteWrite) setTime(at int, timeMs int64) {
 	b[timeVarintBytes-1] &^= 0x80
 }
 
-// SetTimes gives all samples one time.
+// SetTimes sets one time for all samples.
 func (w *RemoteWrite) SetTimes(timeMs int64) {
 	for _, at := range w.samples {
 		w.setTime(at, timeMs)

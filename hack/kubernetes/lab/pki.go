@@ -55,7 +55,7 @@ func newAuthority(name string, now time.Time) (*authority, error) {
 	return &authority{certificate, key, 1}, err
 }
 
-// issue signs l, for servers and clients alike, and gives certificate and key as PEM.
+// issue signs l, for servers and clients alike, and returns certificate and key as PEM.
 func (a *authority) issue(l leaf) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

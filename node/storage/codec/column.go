@@ -276,7 +276,7 @@ func (s *sizes) best(values int) (width uint, cost uint32) {
 	return width, cost
 }
 
-// chooseGroups gives each group its own width if that costs less than cost.
+// chooseGroups chooses a width of its own for each group if that costs less than cost.
 func (e *columnEncoder) chooseGroups(p *plan, cost uint32, values int) {
 	count := (values + groupValues - 1) / groupValues
 	total := uint32(8 * count)

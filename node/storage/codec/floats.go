@@ -46,7 +46,7 @@ func divide(values []float64, scale uint8) {
 }
 
 // divideFused is divide by multiplication with the inverse and one correction,
-// which takes a third of the time, and gives the same bits for all mantissas m,
+// which takes a third of the time, and returns the same bits for all mantissas m,
 // |m| ≤ 2^53, and powers p = 10^k, 1 ≤ k ≤ 15:
 //
 // With y = RN(1/p) and q = RN(m·y), q is within 2 ulp of m/p. So e = m − q·p is a

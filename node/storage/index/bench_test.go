@@ -190,7 +190,7 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(benchSeries*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mseries/s")
 }
 
-// BenchmarkOpenSilent maps what 10 M series have persisted, and gives what they take while they are silent.
+// BenchmarkOpenSilent maps what 10 M series have persisted, and returns what they take while they are silent.
 func BenchmarkOpenSilent(b *testing.B) {
 	const count = 10_000_000
 	dir := b.TempDir()

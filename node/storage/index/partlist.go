@@ -320,7 +320,7 @@ func (l *partList) work() {
 	}
 }
 
-// step builds a part if many series have none, or else merges. It gives false
+// step builds a part if many series have none, or else merges. It returns false
 // when nothing is to be done, or the keys cannot be read: queries then say so.
 func (l *partList) step() bool {
 	end := l.end()

@@ -47,7 +47,7 @@ func (l *Lease) take() {
 	l.Pin = l.pages.PinFrom(l.Version.GenerationOldest)
 }
 
-// End gives the lease back.
+// End releases the lease.
 func (l *Lease) End() {
 	held := l.hold()
 	if held {

@@ -62,7 +62,7 @@ func (s *Store) OpenNew(metas []segment.Meta) ([]*segment.Reader, error) {
 	return readers, nil
 }
 
-// Adopt gives files of segments sequences from first on and their names, and opens them.
+// Adopt assigns files of segments sequences from first on and their names, and opens them.
 // After an error they are gone.
 func (s *Store) Adopt(files []string, first uint64) (readers []*segment.Reader, err error) {
 	metas := make([]segment.Meta, 0, len(files))
@@ -93,7 +93,7 @@ func (s *Store) Remove(metas []segment.Meta) error {
 	return errors.Join(problems...)
 }
 
-// Unpublished gives up segments whose manifest could not be written. Their files
+// Unpublished drops segments whose manifest could not be written. Their files
 // stay if the disk may have a manifest that names them.
 func Unpublished(err error, readers []*segment.Reader) error {
 	if !errors.Is(err, ErrInDoubt) {

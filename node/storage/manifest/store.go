@@ -143,7 +143,7 @@ func (s *Store) Present() *Manifest {
 // anything.
 func (s *Store) Durable() []uint64 { return slices.Clone(*s.applied.Load()) }
 
-// End gives the right back.
+// End releases the right.
 func (x *Edit) End() { x.store.editing.Unlock() }
 
 // Present returns the manifest as it was published last. It must not be changed.

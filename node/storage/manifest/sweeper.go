@@ -2,7 +2,7 @@ package manifest
 
 import "sync"
 
-// Sweeper gives up what no version names any more in place of the reader that was the
+// Sweeper deletes what no version names any more in place of the reader that was the
 // last to see it: unmapping and removing files waits for disks and locks, for which no
 // answer to a query should wait.
 type Sweeper struct {
@@ -14,7 +14,7 @@ type Sweeper struct {
 	}
 }
 
-// Add gives actions to the sweeper, which does them in order.
+// Add hands actions to the sweeper, which does them in order.
 func (s *Sweeper) Add(actions []func()) {
 	if len(actions) == 0 {
 		return

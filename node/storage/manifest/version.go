@@ -51,7 +51,7 @@ func (vs *versions) Acquire() *Version {
 	return vs.current
 }
 
-// Release gives a version back and does what waited for that. It is for maintenance.
+// Release releases a version and does what waited for that. It is for maintenance.
 func (vs *versions) Release(v *Version) {
 	for _, act := range vs.giveBack(v) {
 		act()

@@ -68,7 +68,7 @@ func (a *Arena) give(chunk []byte) {
 // Bytes returns the memory that sets have.
 func (a *Arena) Bytes() int64 { return a.taken.Load() * chunkBytes }
 
-// Trim gives memory that no set has back to the system, until at most so many bytes of it are
+// Trim returns memory that no set has to the system, until at most so many bytes of it are
 // kept. Chunks that the system does not take, as its pages are larger, stay.
 func (a *Arena) Trim(keepBytes int64) {
 	a.mu.Lock()
@@ -91,7 +91,7 @@ func (a *Arena) Mapped() int {
 	return len(a.mu.regions) * regionBytes
 }
 
-// Close gives all memory back to the system, after all sets that use it were closed;
+// Close returns all memory to the system, after all sets that use it were closed;
 // before, it does nothing and gives ErrArenaInUse. A closed arena may be used again.
 // Other errors are those of the system.
 func (a *Arena) Close() error {

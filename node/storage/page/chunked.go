@@ -63,7 +63,7 @@ func (c *chunked[T]) drop(index int, arena *Arena) {
 	c.chunks[index] = nil
 }
 
-// release gives full chunks back to the arena.
+// release returns full chunks to the arena.
 func (c *chunked[T]) release(arena *Arena) {
 	if arena != nil {
 		for _, chunk := range c.chunks {

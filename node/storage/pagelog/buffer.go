@@ -118,7 +118,7 @@ func (l *Log) writeLocked() error {
 	return nil
 }
 
-// WriteFull gives the operating system the pages of buffers that are full. Who takes a
+// WriteFull writes to the operating system the pages of buffers that are full. Who takes a
 // lock under which it will Append calls it before: Append then finds room and waits for
 // no disk, unless it is given more than BuffersMax buffers hold. What cannot be written
 // breaks the log, as the next Append tells.
@@ -156,7 +156,7 @@ func (l *Log) breakLocked(name string, cause error) error {
 	return l.mu.broken
 }
 
-// Flush gives all pages appended so far to the operating system. Errors:
+// Flush writes all pages appended so far to the operating system. Errors:
 // ErrBroken, ErrClosed.
 func (l *Log) Flush() error {
 	l.mu.Lock()

@@ -83,7 +83,7 @@ func parseExtentName(name string) (generation uint32, index int, ok bool) {
 	return generation, index, errGeneration == nil && errIndex == nil && extentName("", generation, index) == name
 }
 
-// encodeExtentHeader gives
+// encodeExtentHeader returns
 //
 //	magic 8 bytes, version u32, checksum u32, generation u32, index u32, extent bytes u64
 //

@@ -45,7 +45,7 @@ func (l *Log) pin(wanted func(number uint32) bool) *Pin {
 	return p
 }
 
-// Close gives the generations back.
+// Close releases the generations.
 func (p *Pin) Close() error {
 	var errs []error
 	for i, g := range p.generations {
@@ -177,7 +177,7 @@ func (p *Pin) each(number uint32, s *scanner) error {
 	return s.scan(g, g.flushed.Load())
 }
 
-// release gives one hold on a generation back; the last one closes its files.
+// release releases one hold on a generation; the last one closes its files.
 func (l *Log) release(g *generation) error {
 	l.mu.Lock()
 	g.holders--

@@ -103,7 +103,7 @@ func (l *Log) removeFiles(g *generation, from int) error {
 	return errors.Join(errs...)
 }
 
-// trimEnd gives back the room that an ended generation has taken ahead.
+// trimEnd frees the space that an ended generation has taken ahead.
 func (l *Log) trimEnd(g *generation) error {
 	l.prepare.Lock() // no extent is being made for it any more
 	defer l.prepare.Unlock()

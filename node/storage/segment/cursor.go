@@ -134,7 +134,7 @@ func (c *Cursor) overlapping(page *pageReader, s *section) (reason string) {
 	return reason
 }
 
-// Next moves to the next block, in order of time. It gives false at the end and
+// Next moves to the next block, in order of time. It returns false at the end and
 // after an error of the index; Err tells them apart.
 func (c *Cursor) Next() bool {
 	if c.err != nil {

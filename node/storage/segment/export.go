@@ -8,7 +8,7 @@ import (
 )
 
 // Verify reads all blocks, index pages and rollup pages, and compares the samples
-// of each shard with its digest. It gives the first error: a *CorruptError, a
+// of each shard with its digest. It returns the first error: a *CorruptError, a
 // *vfs.FaultError or that of the context.
 func (r *Reader) Verify(ctx context.Context) error {
 	for n := range r.meta.Shards {

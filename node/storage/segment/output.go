@@ -47,7 +47,7 @@ func (o *output) close() error {
 	return o.err
 }
 
-// abandon gives up the file.
+// abandon discards the file.
 func (o *output) abandon() {
 	if o.file != nil {
 		_ = o.file.Close() // the file is about to be removed

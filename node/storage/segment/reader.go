@@ -127,7 +127,7 @@ func (r *Reader) corruptFile(offset int64, reason string) error {
 // Meta describes the segment.
 func (r *Reader) Meta() *Meta { return &r.meta }
 
-// Acquire adds a reference. It gives false, and adds none, when the last one is
+// Acquire adds a reference. It returns false, and adds none, when the last one is
 // gone.
 func (r *Reader) Acquire() bool {
 	for {
@@ -145,7 +145,7 @@ func (r *Reader) Acquire() bool {
 // releases none itself.
 func (r *Reader) Drop() { r.dropped.Store(true) }
 
-// Release gives one reference back; the first one is that of Open. With the last
+// Release releases one reference; the first one is that of Open. With the last
 // one the file is unmapped and, if dropped, removed; errors are those of the disk.
 func (r *Reader) Release() error {
 	switch n := r.references.Add(-1); {

@@ -40,7 +40,7 @@ func (m *Mapping) Bytes() []byte { return m.bytes }
 // Name returns the name of the mapped file.
 func (m *Mapping) Name() string { return m.name }
 
-// Retain adds a reference. It gives false, and adds none, when the last
+// Retain adds a reference. It returns false, and adds none, when the last
 // reference is already gone.
 func (m *Mapping) Retain() bool {
 	for {
@@ -54,7 +54,7 @@ func (m *Mapping) Retain() bool {
 	}
 }
 
-// Close gives one reference back; the last one unmaps. A Close too many panics:
+// Close releases one reference; the last one unmaps. A Close too many panics:
 // somebody may be reading memory that is no longer theirs.
 func (m *Mapping) Close() error {
 	switch n := m.holders.Add(-1); {

@@ -31,7 +31,7 @@ type FS interface {
 	// SyncDir makes the names in a directory durable.
 	SyncDir(dir string) error
 	// Lock takes the advisory lock of a file, which it creates if missing, until
-	// the result is closed or the process ends. It gives ErrLocked when another
+	// the result is closed or the process ends. It returns ErrLocked when another
 	// holder, in this process or another, has it.
 	Lock(name string) (io.Closer, error)
 	// Free returns the bytes that an ordinary user may still write below dir.

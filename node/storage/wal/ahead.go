@@ -245,7 +245,7 @@ func (l *Log) writeZeros(handle vfs.File, length int64) error {
 	return nil
 }
 
-// TrimBefore gives up the files that end at or before position: they are kept
+// TrimBefore deletes the files that end at or before position: they are kept
 // for later, up to RecycleMax, or removed, once no Replay reads them. It returns
 // when that is durable. The file that is being written always stays.
 func (l *Log) TrimBefore(position Position) error {

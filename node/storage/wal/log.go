@@ -159,7 +159,7 @@ func (l *Log) writable() error {
 }
 
 // breakBy makes cause the reason why the log takes no more writes, unless there
-// is one already, and gives the reason.
+// is one already, and returns the reason.
 func (l *Log) breakBy(name string, cause error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +213,7 @@ func (l *Log) wake() {
 	}
 }
 
-// Sync makes durable what has been written when it is called, and gives the
+// Sync makes durable what has been written when it is called, and returns the
 // position up to which the log is durable. Errors: ErrClosed, ErrBroken.
 func (l *Log) Sync() (Position, error) {
 	l.sync.Lock()
@@ -282,7 +282,7 @@ func (l *Log) firstLocked() Position {
 
 // Close makes the log durable, ends it with an end record, so that the next Open
 // knows all of it to be synced, and gives up its files. A broken log is closed
-// without that, and gives the reason. Replays that are running end with an error.
+// without that, and returns the reason. Replays that are running end with an error.
 func (l *Log) Close() error {
 	l.write.Lock()
 	defer l.write.Unlock()

@@ -296,7 +296,7 @@ func isWhole(f *file) bool {
 }
 
 // surveyTail scans files, the last one first, until one begins where everything
-// is known to be synced. It gives the index of that file and the surveys from it on.
+// is known to be synced. It returns the index of that file and the surveys from it on.
 func (l *Log) surveyTail() ([]survey, int, error) {
 	var reversed []survey
 	var synced Position

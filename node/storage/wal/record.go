@@ -70,7 +70,7 @@ func headerSum(b []byte, position Position) uint32 {
 // (Knuth, The Art of Computer Programming, volume 3, 6.4).
 const positionMix = 0x9e3779b97f4a7c15
 
-// parseHeader reads the header of a record at position. It gives false for bytes
+// parseHeader reads the header of a record at position. It returns false for bytes
 // that are not one.
 func parseHeader(b []byte, position Position) (header, bool) {
 	_ = b[recordHeaderBytes-1]
@@ -120,7 +120,7 @@ func (b *Buffer) Len() int { return len(b.bytes) }
 // Records returns the number of records.
 func (b *Buffer) Records() int { return b.records }
 
-// Add frames one record, the parts one after the other. It gives the record's
+// Add frames one record, the parts one after the other. It returns the record's
 // offset: its position is the start that Write returns plus this. A record that
 // does not fit its bounds gives ErrTooLarge and leaves the buffer as it was.
 func (b *Buffer) Add(parts ...[]byte) (offset int, err error) {

@@ -71,7 +71,7 @@ func (l *Log) pin(at Position) (*file, Position, error) {
 	return nil, l.mu.end, nil
 }
 
-// unpin gives the file back, and gives it up if it has been trimmed meanwhile.
+// unpin releases the file, and deletes it if it has been trimmed meanwhile.
 func (l *Log) unpin(f *file) error {
 	l.mu.Lock()
 	f.readers--

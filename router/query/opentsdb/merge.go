@@ -106,7 +106,7 @@ func (m *merger) block(members []column, times []int64, emit func(int64, float64
 	return nil
 }
 
-// addMember puts what one member has at each time into the rows, and gives its
+// addMember puts what one member has at each time into the rows, and returns its
 // cursor for the times that follow.
 func (m *merger) addMember(c *column, times []int64, cursor, width int) int {
 	if cursor == 0 && len(c.times) > 0 && c.times[0] < times[0] {

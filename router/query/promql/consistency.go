@@ -18,7 +18,7 @@ func (h *handler) readerOf(r *http.Request, form url.Values) (*shell.Reader, err
 	return h.shell.Reader(asked), err
 }
 
-// tellMissing puts the shards that the answer is without into its header, and gives a
+// tellMissing puts the shards that the answer is without into its header, and returns a
 // warning about them. All reads have ended; nothing of the answer is out.
 func (h *handler) tellMissing(x *exchange) []string {
 	text := x.reader.TellMissing(x.out.w.Header())

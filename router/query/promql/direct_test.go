@@ -40,7 +40,7 @@ func randomSeries(t *rapid.T, database string, elsewhere func(series.Key, series
 	return m
 }
 
-// evaluated returns the result of an expression as text, and says whether it was direct.
+// evaluated returns the result of an expression as text, and reports whether it was direct.
 // Statistics are wanted of the engine only.
 func evaluated(t interface{ Fatal(...any) }, h *handler, database, text, statistics string, lookback time.Duration, s span) (result string, direct bool) {
 	expr, err := h.parser.ParseExpr(text)

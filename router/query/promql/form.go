@@ -87,7 +87,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
 }
 
-// timeParameter reads a time, or gives the default when it is not there.
+// timeParameter reads a time, or returns the default when it is not there.
 func timeParameter(form url.Values, name string, missing time.Time) (time.Time, error) {
 	text := form.Get(name)
 	if text == "" {

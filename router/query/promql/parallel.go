@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/processor"
 )
 
-// inParallel does n things, some at a time, and gives an error of one. The first error
+// inParallel does n things, some at a time, and returns an error of one. The first error
 // ends the others.
 func inParallel(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
 	workers = min(max(1, workers), n)
