@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/limitedlog"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/rulefile"
 	"github.com/tickmesh/tickmesh/api/token"
@@ -63,11 +64,7 @@ type Authenticator struct {
 		verified map[key]*principal
 		refused  map[key]struct{} // passwords
 	}
-	log struct {
-		sync.Mutex
-		next    time.Time
-		leftOut int
-	}
+	log limitedlog.Log // of callers that are refused
 
 	checked, missing, refused, busy atomic.Int64
 	described                       *prometheus.Desc
@@ -85,7 +82,7 @@ func New(o Options) *Authenticator {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	a := &Authenticator{options: o, gate: newGate(o.Processors), issuerMetrics: newIssuerMetrics(), described: prometheus.NewDesc("tickmesh_auth_total",
+	a := &Authenticator{options: o, log: limitedlog.Log{Logger: o.Logger, Clock: o.Clock}, gate: newGate(o.Processors), issuerMetrics: newIssuerMetrics(), described: prometheus.NewDesc("tickmesh_auth_total",
 		"Callers whose credentials had to be looked at, by what became of it; those that are remembered do not count.", []string{"outcome"}, nil)}
 	_, _ = rand.Read(a.seed[:]) // it never fails: see its documentation
 	return a
@@ -282,9 +279,6 @@ func dropOne[V any](m map[key]V, most int) {
 	}
 }
 
-// logInterval is between two log lines about who was refused.
-const logInterval = 10 * time.Second
-
 // failed counts and logs.
 func (a *Authenticator) failed(c access.Credentials, err error) {
 	switch {
@@ -296,17 +290,7 @@ func (a *Authenticator) failed(c access.Credentials, err error) {
 	default:
 		a.refused.Add(1)
 	}
-	now := a.options.Clock()
-	a.log.Lock()
-	if now.Before(a.log.next) {
-		a.log.leftOut++
-		a.log.Unlock()
-		return
-	}
-	leftOut := a.log.leftOut
-	a.log.next, a.log.leftOut = now.Add(logInterval), 0
-	a.log.Unlock()
-	a.options.Logger.Warn("a caller is refused", "from", hostOf(c.From), "error", err, "left_out", leftOut)
+	a.log.Warn("a caller is refused", "from", hostOf(c.From), "error", err)
 }
 
 // hostOf returns an address without its port; empty: it is not known.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/limitedlog"
 )
 
 // ErrTLS marks files that are no usable certificate, key or authorities.
@@ -47,14 +49,14 @@ type TLS struct {
 	logger *slog.Logger
 	now    func() time.Time
 
+	refusals limitedlog.Log
+
 	mu struct {
 		sync.Mutex
 		readAt   time.Time
 		contents [3][]byte // of the files in use: certificate, key, authorities
 		refused  [3][]byte // of files that did not fit: reported once
 		current  *material
-		toldAt   time.Time // of a refused connection; zero: none yet
-		untold   int       // refused since
 	}
 }
 
@@ -77,7 +79,7 @@ func NewTLS(files Files, logger *slog.Logger, now func() time.Time) (*TLS, error
 	if err != nil {
 		return nil, err
 	}
-	t := &TLS{files: files, logger: logger, now: now}
+	t := &TLS{files: files, logger: logger, now: now, refusals: limitedlog.Log{Logger: logger, Clock: now}}
 	t.mu.readAt, t.mu.contents, t.mu.current = now(), contents, m
 	return t, nil
 }
@@ -149,22 +151,9 @@ func (t *TLS) material() *material {
 	return m
 }
 
-// refusalInterval is between two log lines about connections that were refused.
-const refusalInterval = 10 * time.Second
-
 // refused logs that a client was not let in.
 func (t *TLS) refused(client net.Addr, reason error) {
-	now := t.now()
-	t.mu.Lock()
-	if since := now.Sub(t.mu.toldAt); !t.mu.toldAt.IsZero() && since >= 0 && since < refusalInterval {
-		t.mu.untold++
-		t.mu.Unlock()
-		return
-	}
-	untold := t.mu.untold
-	t.mu.toldAt, t.mu.untold = now, 0
-	t.mu.Unlock()
-	t.logger.Warn("a connection is refused: TLS", "client", client.String(), "error", reason, "left_out", untold)
+	t.refusals.Warn("a connection is refused: TLS", "client", client.String(), "error", reason)
 }
 
 func sameContents(a, b [3][]byte) bool {

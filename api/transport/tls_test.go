@@ -340,7 +340,7 @@ func TestGRPCOverTLS(t *testing.T) {
 			t.Fatal("a client without TLS was served")
 		}
 		stop()
-		if got := strings.Count(log.String(), "a connection is refused: TLS"); got != 1 { // of many, all within refusalInterval
+		if got := strings.Count(log.String(), "a connection is refused: TLS"); got != 1 { // of many, all within limitedlog.Interval
 			t.Fatalf("%d lines about the refusal:\n%s", got, log.String())
 		}
 		serverSide.set(t, young, 11, young)

@@ -9,19 +9,20 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/limitedlog"
 )
 
 // failures counts writes that were not taken by the kind of their error, and logs one of each kind
 // now and then.
 type failures struct {
 	counts [writeErrors]atomic.Int64
-	logs   [writeErrors]limitedLog
+	logs   [writeErrors]limitedlog.Log
 }
 
 func newFailures(logger *slog.Logger, clock func() time.Time) *failures {
 	f := &failures{}
 	for kind := range f.logs {
-		f.logs[kind].log, f.logs[kind].clock = logger, clock
+		f.logs[kind].Logger, f.logs[kind].Clock = logger, clock
 	}
 	return f
 }
@@ -30,7 +31,7 @@ func newFailures(logger *slog.Logger, clock func() time.Time) *failures {
 func (f *failures) note(err error) {
 	kind := errorKind(err)
 	f.counts[kind].Add(1)
-	f.logs[kind].warn("a write was not taken", "kind", writeErrorNames[kind], "error", err)
+	f.logs[kind].Warn("a write was not taken", "kind", writeErrorNames[kind], "error", err)
 }
 
 // noteEarly counts an error of a write, or of what may have been one, of which nothing was

@@ -71,7 +71,7 @@ func (s *stream) done(b *parse.Batch, r result, err error) {
 		return
 	}
 	if err == nil && b.ErrorsTotal > 0 {
-		s.log.warn("Graphite: points with errors", "from", s.conn.RemoteAddr().String(), "points", b.ErrorPoints, "first", b.Errors[0].Error())
+		s.log.Warn("Graphite: points with errors", "from", s.conn.RemoteAddr().String(), "points", b.ErrorPoints, "first", b.Errors[0].Error())
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *stream) done(b *parse.Batch, r result, err error) {
 func (s *stream) tell(asPut, text string) {
 	switch s.protocol {
 	case protocolGraphiteTCP:
-		s.log.warn("Graphite: "+text, "from", s.conn.RemoteAddr().String())
+		s.log.Warn("Graphite: "+text, "from", s.conn.RemoteAddr().String())
 		return
 	case protocolPutTCP:
 		text = asPut + text

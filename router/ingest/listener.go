@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/backoff"
+	"github.com/tickmesh/tickmesh/api/limitedlog"
 )
 
 // listener accepts the connections of one port, bounds their number and knows
@@ -25,8 +26,8 @@ type listener struct {
 	serve   func(*conn)
 	metrics *portMetrics
 	log     *slog.Logger
-	strange *limitedLog   // of handshakes that fail
-	period  time.Duration // of TCP keep-alive
+	strange *limitedlog.Log // of handshakes that fail
+	period  time.Duration   // of TCP keep-alive
 	// headerBytesMax bounds a line of a request's header.
 	headerBytesMax int
 	draining       atomic.Bool
@@ -49,7 +50,7 @@ func listen(p port, address string, o *Options, m *metrics) (*listener, error) {
 		log: o.Logger.With("port", portNames[p]), period: o.TCP.KeepAlivePeriod, tls: o.TLS,
 		refusing: make(chan struct{}, refusalsMax), headerBytesMax: o.Limits.HTTPHeaderBytesMax,
 	}
-	l.strange = &limitedLog{log: l.log, clock: o.Clock}
+	l.strange = &limitedlog.Log{Logger: l.log, Clock: o.Clock}
 	l.mu.conns = make(map[*conn]struct{})
 	return l, nil
 }

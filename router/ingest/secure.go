@@ -132,7 +132,7 @@ func (l *listener) shakeHands(c *conn) bool {
 	if err := c.secure.Handshake(); err != nil {
 		l.metrics.unsafe.Add(1)
 		if !errors.Is(err, io.EOF) && !l.draining.Load() { // a port that is only looked at is no news
-			l.strange.warn("a connection is refused: TLS", "client", c.RemoteAddr().String(), "error", err)
+			l.strange.Warn("a connection is refused: TLS", "client", c.RemoteAddr().String(), "error", err)
 		}
 		return false
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/limitedlog"
 )
 
 // Server is the set of listeners. Its life is New, Start, Shutdown, each once.
@@ -88,7 +90,7 @@ func New(o Options) (*Server, error) {
 		base:    s.base, options: &o, workers: s.workers, metrics: s.metrics, front: s.front,
 		budget:  s.budgets.Writes,
 		waiting: &waiting{bytesMax: o.Limits.WaitingBytesMax},
-		log:     &limitedLog{log: o.Logger, clock: o.Clock}, stats: s.statLines,
+		log:     &limitedlog.Log{Logger: o.Logger, Clock: o.Clock}, stats: s.statLines,
 	}
 	return s, nil
 }

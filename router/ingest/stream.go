@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/limitedlog"
 	"github.com/tickmesh/tickmesh/api/parse"
 )
 
@@ -26,7 +27,7 @@ type streams struct {
 	budget  *budget.Pool
 	waiting *waiting
 	front   *front
-	log     *limitedLog
+	log     *limitedlog.Log
 	stats   func() string
 	targets [protocols]target // of the ports without a way to name a database
 	chunks  sync.Pool         // of *[]byte, ChunkBytes and the parser's slack
@@ -284,7 +285,7 @@ func (s *streams) writeUntilDone(a attempts) {
 				return
 			}
 		} else if s.base.Err() != nil {
-			s.log.warn("input dropped: the server has stopped", "port", protocolNames[a.protocol])
+			s.log.Warn("input dropped: the server has stopped", "port", protocolNames[a.protocol])
 			return
 		}
 		now := time.Now()
@@ -298,7 +299,7 @@ func (s *streams) writeUntilDone(a attempts) {
 // attempt writes once and reports whether that was the end of it.
 func (s *streams) attempt(fl *inFlightWrite, a attempts, end time.Time) (ended bool) {
 	if err := a.parse(fl.batch()); err != nil { // what is read at once is never too large
-		s.log.warn("input not taken", "error", err)
+		s.log.Warn("input not taken", "error", err)
 		return true
 	}
 	to := s.targets[a.protocol]
@@ -316,7 +317,7 @@ func (s *streams) attempt(fl *inFlightWrite, a attempts, end time.Time) (ended b
 		if late, err := fl.take(to.account); err != nil {
 			s.metrics.failures.note(err)
 			s.drop(a, dropRate, late)
-			s.log.warn("points dropped: the database's rate", "points", points, "error", err)
+			s.log.Warn("points dropped: the database's rate", "points", points, "error", err)
 			return true
 		}
 	}
@@ -331,7 +332,7 @@ func (s *streams) attempt(fl *inFlightWrite, a attempts, end time.Time) (ended b
 			return false
 		}
 		s.metrics.drops[dropWrite].Add(int64(r.failed + r.again))
-		s.log.warn("points dropped: the storage did not take them", "points", r.failed+r.again, "error", err)
+		s.log.Warn("points dropped: the storage did not take them", "points", r.failed+r.again, "error", err)
 	}
 	if err == nil && r.refusal != nil {
 		s.metrics.failures.note(r.refusal)

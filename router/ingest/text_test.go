@@ -1,11 +1,8 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 )
@@ -32,19 +29,5 @@ func TestDeadline(t *testing.T) {
 	<-d.Done()
 	if !errors.Is(d.Err(), errStopped) || d.rest() {
 		t.Errorf("after its parent: %v", d.Err())
-	}
-}
-
-func TestLimitedLog(t *testing.T) {
-	var out bytes.Buffer
-	now := testNow
-	l := &limitedLog{log: slog.New(slog.NewTextHandler(&out, nil)), clock: func() time.Time { return now }}
-	for range 5 {
-		l.warn("w")
-	}
-	now = now.Add(limitedLogInterval)
-	l.warn("w")
-	if got := strings.Count(out.String(), "\n"); got != 2 || !strings.Contains(out.String(), "left_out=4") {
-		t.Errorf("%s", out.String())
 	}
 }

@@ -89,7 +89,7 @@ func (d *datagrams) run() {
 			if errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 				return
 			}
-			d.log.warn("cannot receive datagrams", "error", err)
+			d.log.Warn("cannot receive datagrams", "error", err)
 			sleep(d.base, acceptDelayMin)
 			continue
 		}
@@ -129,7 +129,7 @@ func (d *datagrams) write(lines []byte) {
 	nowMs, limits := d.options.Clock().UnixMilli(), d.options.Limits.Line
 	d.writeUntilDone(attempts{
 		timeout: d.options.UDP.RetryTimeout, protocol: protocolUDP, principal: d.principal, keep: true, bytes: len(lines),
-		denied: func(err error) { d.log.warn("datagrams dropped", "error", err) },
+		denied: func(err error) { d.log.Warn("datagrams dropped", "error", err) },
 		parse: func(b *parse.Batch) (err error) {
 			if d.options.UDP.Format == UDPLine {
 				_, err = parse.Lines(b, lines, parse.LineOptions{Limits: limits, Precision: parse.PrecisionGuess, NowMs: nowMs})
@@ -140,7 +140,7 @@ func (d *datagrams) write(lines []byte) {
 		},
 		done: func(b *parse.Batch, _ result, err error) {
 			if err == nil && b.ErrorsTotal > 0 {
-				d.log.warn("datagrams with errors", "lines", b.ErrorsTotal, "first", b.Errors[0].Error())
+				d.log.Warn("datagrams with errors", "lines", b.ErrorsTotal, "first", b.Errors[0].Error())
 			}
 		},
 	})
@@ -161,7 +161,7 @@ func (d *datagrams) countLost(oob []byte) {
 	if n := lost - d.lost; n > 0 {
 		d.lost = lost
 		d.metrics.drops[dropDatagram].Add(int64(n))
-		d.log.warn("the kernel dropped datagrams: its receive buffer was full", "datagrams", n)
+		d.log.Warn("the kernel dropped datagrams: its receive buffer was full", "datagrams", n)
 	}
 }
 
