@@ -157,6 +157,9 @@ type TickMeshClusterSpec struct {
 	// +kubebuilder:default={}
 	// +optional
 	Security SecuritySpec `json:"security,omitzero"`
+	// When the operator may restart pods for reasons of its own. Default: at any time.
+	// +optional
+	Maintenance *MaintenanceSpec `json:"maintenance,omitempty"`
 	// While true the operator changes nothing that this spec asks for. Status goes on,
 	// certificates are renewed, and pods that Kubernetes makes anew start. Default: false.
 	// +optional

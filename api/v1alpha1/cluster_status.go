@@ -78,6 +78,9 @@ type TickMeshClusterStatus struct {
 	// Sizes of the volumes, which those of the spec may go back to.
 	// +optional
 	VolumeSizes *VolumeSizes `json:"volumeSizes,omitempty"`
+	// The maintenance windows, where spec has any.
+	// +optional
+	Maintenance *MaintenanceStatus `json:"maintenance,omitempty"`
 	// The certificates inside the cluster.
 	// +optional
 	Certificates *CertificatesStatus `json:"certificates,omitempty"`

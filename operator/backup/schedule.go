@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/calendar"
 )
 
 // Reasons of a schedule's condition and events.
@@ -52,10 +51,10 @@ func PlanSchedule(s *v1alpha1.TickMeshBackupSchedule, backups []v1alpha1.TickMes
 		}
 	}
 	st.NextScheduledAt = nil
-	times, err := parseSchedule(s.Spec.Schedule, s.Spec.TimeZone)
+	times, err := calendar.Parse(s.Spec.Schedule, s.Spec.TimeZone)
 	switch {
 	case err != nil:
-		ready(metav1.ConditionFalse, ReasonInvalidSchedule, err.Error())
+		ready(metav1.ConditionFalse, ReasonInvalidSchedule, "spec."+err.Error())
 		return d
 	case s.Spec.Suspend:
 		ready(metav1.ConditionTrue, ReasonSuspended, "spec.suspend is true: no backups are made")
@@ -66,7 +65,7 @@ func PlanSchedule(s *v1alpha1.TickMeshBackupSchedule, backups []v1alpha1.TickMes
 	if st.LastScheduledAt != nil {
 		after = st.LastScheduledAt.Time
 	}
-	due := latest(times, after, now)
+	due := calendar.Latest(times, after, now)
 	if !due.IsZero() && st.Active == "" {
 		d.Create = made(s, due)
 		st.LastScheduledAt, st.Active = &metav1.Time{Time: due}, d.Create.Name
@@ -82,45 +81,6 @@ func PlanSchedule(s *v1alpha1.TickMeshBackupSchedule, backups []v1alpha1.TickMes
 
 func complete(b *v1alpha1.TickMeshBackup) bool {
 	return meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionComplete)
-}
-
-func parseSchedule(text, zone string) (cron.Schedule, error) {
-	location, err := time.LoadLocation(cmp.Or(zone, "UTC"))
-	if err != nil || zone == "Local" {
-		return nil, fmt.Errorf("spec.timeZone: there is no time zone %q", zone)
-	}
-	if strings.Contains(text, "=") { // the library panics where "TZ=" has no end
-		return nil, fmt.Errorf("spec.schedule: %q has a time zone: name it in spec.timeZone", text)
-	}
-	parsed, err := cron.ParseStandard(text)
-	if err != nil {
-		return nil, fmt.Errorf("spec.schedule: %w", err)
-	}
-	spec, ok := parsed.(*cron.SpecSchedule)
-	if !ok {
-		return nil, fmt.Errorf("spec.schedule: %q has no fixed times", text)
-	}
-	spec.Location = location
-	return spec, nil
-}
-
-// latest returns the last time of a schedule after one time and up to another; zero: there
-// is none. It looks back in growing steps, as a schedule may have missed very many.
-func latest(times cron.Schedule, after, now time.Time) (last time.Time) {
-	const day = 24 * time.Hour
-	for _, back := range []time.Duration{time.Hour, day, 40 * day, 400 * day, 4000 * day, 40_000 * day} {
-		from := now.Add(-back)
-		if from.Before(after) {
-			from = after
-		}
-		for t := times.Next(from); !t.IsZero() && !t.After(now); t = times.Next(t) {
-			last = t
-		}
-		if !last.IsZero() || from.Equal(after) {
-			return last
-		}
-	}
-	return last
 }
 
 // made returns the backup for a time. Its name follows from that, so that it is made once.

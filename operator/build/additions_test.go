@@ -199,15 +199,15 @@ func TestAdditionsKeepOffWhatIsTheOperators(t *testing.T) {
 func TestRestartWord(t *testing.T) {
 	c := cluster(t, "")
 	f := facts(c)
-	word := func() string { return build.RestartedFor(&build.NodeStatefulSet(c, f).Spec.Template) }
+	word := func() string { return build.RestartedFor(&build.NodeStatefulSet(c, f).Spec.Template.ObjectMeta) }
 	if word() != "" {
 		t.Error("nobody has asked for a restart")
 	}
 	c.Annotations = map[string]string{v1alpha1.AnnotationRestart + "node": "today", v1alpha1.AnnotationRestart + "backup": "today"}
-	if word() != "today" || build.RestartedFor(&build.RouterDeployment(c, f).Spec.Template) != "" {
-		t.Errorf("%q, of routers %q", word(), build.RestartedFor(&build.RouterDeployment(c, f).Spec.Template))
+	if word() != "today" || build.RestartedFor(&build.RouterDeployment(c, f).Spec.Template.ObjectMeta) != "" {
+		t.Errorf("%q, of routers %q", word(), build.RestartedFor(&build.RouterDeployment(c, f).Spec.Template.ObjectMeta))
 	}
-	if job := build.BackupJob(c, f, backup(t, toVolume)); build.RestartedFor(&job.Spec.Template) != "" {
+	if job := build.BackupJob(c, f, backup(t, toVolume)); build.RestartedFor(&job.Spec.Template.ObjectMeta) != "" {
 		t.Error("a Job is to be restarted")
 	}
 	c.Annotations[v1alpha1.AnnotationRestart+"node"] = strings.Repeat("long", 100)

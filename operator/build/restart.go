@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
@@ -23,9 +24,17 @@ func Restartable(c *v1alpha1.TickMeshCluster) []string {
 	return slices.DeleteFunc(components(c), func(component string) bool { return component == ComponentBackup })
 }
 
-// RestartedFor returns what the pods of a template were restarted for last; empty: for nothing.
-func RestartedFor(template *corev1.PodTemplateSpec) string {
-	return template.Annotations[annotationRestarted]
+// RestartedFor returns what a pod, or those of a template, were restarted for last; empty: for
+// nothing.
+func RestartedFor(of *metav1.ObjectMeta) string { return of.Annotations[annotationRestarted] }
+
+// SetRestartedFor has the pods of a template restarted for a word; empty: for nothing.
+func SetRestartedFor(template *corev1.PodTemplateSpec, word string) {
+	if word == "" {
+		delete(template.Annotations, annotationRestarted)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, annotationRestarted, word)
 }
 
 // withRestart returns the pod as one that differs from those that are to be restarted. An annotation

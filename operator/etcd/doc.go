@@ -28,4 +28,6 @@
 //	    new one, so that members of the two never talk to each other; then all pods and
 //	    claims of the old one go; the new one is made when none is left, of one member, and
 //	    grows. If the old one answers before it is gone, it stays.
+//	E7  While no maintenance window is open, a member that runs is restarted only when a
+//	    person asks for that.
 package etcd

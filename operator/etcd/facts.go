@@ -35,6 +35,7 @@ type Pod struct {
 	Ready       bool
 	Terminating bool
 	Outdated    bool
+	Asked       bool // a person asks for its restart, whatever else its template has
 }
 
 // Claim is the volume claim of a member.
@@ -67,6 +68,9 @@ type Facts struct {
 	// Urgent records that no pod gets a certificate until the members are restarted from their
 	// present template: one that is silent does not hold up the others then.
 	Urgent bool
+	// Closed records that no maintenance window is open: pods that run are restarted only when
+	// they are Asked.
+	Closed bool
 	// Names and PeerURLs of members, by ordinal; as many as there can be.
 	Names, PeerURLs []string
 	// Members of the etcd as it answers now; nil: it does not, or has no majority.

@@ -53,6 +53,8 @@ type Plan struct {
 	// Anew reports that what starts without data makes a new etcd: all that the old one knew is
 	// lost.
 	Anew bool
+	// Deferred is how many pods wait for a maintenance window to be restarted.
+	Deferred int
 	// Waiting describes why nothing is done though something should be; "": nothing should.
 	Waiting string
 	// Lost are the ordinals of the members whose volume or machine is lost.
@@ -351,6 +353,10 @@ func (d *decision) restart() bool {
 	for ordinal := d.Replicas - 1; ordinal >= 0; ordinal-- {
 		pod := d.pod(ordinal)
 		if pod == nil || !pod.Outdated {
+			continue
+		}
+		if d.Closed && !pod.Asked {
+			d.plan.Deferred++
 			continue
 		}
 		if outdated = true; d.mayRestart(ordinal) {

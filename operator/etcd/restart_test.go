@@ -70,3 +70,29 @@ func silenced(ordinal int) func(f *Facts) {
 		f.Members[ordinal].Healthy, f.Pods[ordinal].Ready = false, false
 	}
 }
+
+// While no maintenance window is open, members wait that run and that nobody asks for.
+func TestRestartOutsideTheWindow(t *testing.T) {
+	for name, test := range map[string]struct {
+		change   func(f *Facts)
+		want     int // ordinal; -1: none
+		deferred int
+	}{
+		"all are well":             {func(*Facts) {}, -1, 3},
+		"a person asks for one":    {func(f *Facts) { f.Pods[1].Asked = true }, 1, 1},
+		"one does not run":         {func(f *Facts) { f.Members[0].Healthy, f.Pods[0].Running, f.Pods[0].Ready = false, false, false }, 0, 0},
+		"one is halfway":           {func(f *Facts) { f.Pods[2].Outdated = false }, -1, 2},
+		"the window is open again": {func(f *Facts) { f.Closed = false }, 2, 0},
+	} {
+		f := threeMembers()
+		f.Closed = true
+		test.change(&f)
+		plan, restarted := Decide(f), -1
+		for _, a := range plan.Actions {
+			restarted = a.Ordinal
+		}
+		if restarted != test.want || plan.Deferred != test.deferred || plan.Waiting != "" {
+			t.Errorf("%s: restarts %d, expected %d: %+v", name, restarted, test.want, plan)
+		}
+	}
+}

@@ -111,15 +111,17 @@ func (v *Inventory) AnyPodRuns() bool {
 	return false
 }
 
-// SetState reports whether pods of a StatefulSet are still to be made from its template,
-// and whether all are ready but for those that no machine runs now.
-func (v *Inventory) SetState(set *appsv1.StatefulSet, pods map[int]*corev1.Pod) (rolling, ready bool) {
+// SetState reports whether pods of a StatefulSet are being made anew from its template, and
+// whether all are ready but for those that no machine runs now. While pods wait for a maintenance
+// window only those count whose restart a person asks for.
+func (v *Inventory) SetState(set *appsv1.StatefulSet, pods map[int]*corev1.Pod, wait bool) (rolling, ready bool) {
 	rolling, ready = set.Status.ObservedGeneration < set.Generation, true
 	for _, pod := range pods {
 		if pod.Spec.NodeName == "" || v.IsMachineDown(pod.Spec.NodeName) {
 			continue
 		}
-		rolling = rolling || IsOutdated(pod, set) || pod.DeletionTimestamp != nil
+		due := IsOutdated(pod, set) && (!wait || IsRestartAsked(pod, set))
+		rolling = rolling || due || pod.DeletionTimestamp != nil
 		ready = ready && IsReady(pod)
 	}
 	return rolling, ready

@@ -4,6 +4,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tickmesh/tickmesh/operator/build"
 )
 
 // IsReady reports whether a pod is ready.
@@ -33,6 +35,12 @@ func IsOutdated(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
 		return false
 	}
 	return pod.Labels[appsv1.StatefulSetRevisionLabel] != set.Status.UpdateRevision
+}
+
+// IsRestartAsked reports whether a person asks for the restart of a pod: the template of its
+// StatefulSet was changed for that since it was made.
+func IsRestartAsked(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
+	return IsOutdated(pod, set) && build.RestartedFor(&pod.ObjectMeta) != build.RestartedFor(&set.Spec.Template.ObjectMeta)
 }
 
 // notReadySince returns since when a machine is not ready; nil: it is.

@@ -58,6 +58,12 @@ func (c *certificates) addTo(f *build.Facts) {
 	}
 }
 
+// pressing reports whether etcd has to read other authorities before long: nothing is signed until
+// then, or the present one ends within the time of a certificate.
+func (c *certificates) pressing() bool {
+	return c.unsigned || !c.authorityNotAfter.IsZero() && c.authorityNotAfter.Sub(c.now) < c.settings.LeafValidity
+}
+
 // known returns what is known of them.
 func (c *certificates) known() report.Certificates {
 	return report.Certificates{

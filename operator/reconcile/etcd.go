@@ -29,6 +29,7 @@ type etcdMembers struct {
 	tell        notify
 	applySet    func(context.Context) error // applies the StatefulSet with the replicas that there are to be now
 	urgent      func() bool                 // nothing is signed until the members are restarted
+	closed      func() bool                 // their restarts wait for a maintenance window
 
 	admin    etcd.Admin // nil: not connected
 	view     etcd.View
@@ -106,7 +107,7 @@ func (e *etcdMembers) facts() etcd.Facts {
 	f := etcd.Facts{
 		NowMs: e.now.UnixMilli(), ReplaceAfterMs: replaceAfterMs(c), Replicas: inventory.Replicas(e.seen.EtcdSet),
 		Wanted: int(build.EtcdMembersWanted(c)), Machines: map[string]etcd.Machine{},
-		Created: e.wasMade(), Urgent: e.urgent(),
+		Created: e.wasMade(), Urgent: e.urgent(), Closed: e.closed(),
 	}
 	f.Wanted = max(f.Wanted, f.Replicas)
 	f.Unrescuable = rescueOf(c, e.seen).impossible()
@@ -119,6 +120,7 @@ func (e *etcdMembers) facts() etcd.Facts {
 		f.Pods = append(f.Pods, etcd.Pod{
 			Ordinal: ordinal, UID: string(pod.UID), Machine: pod.Spec.NodeName, Running: inventory.IsRunning(pod), Ready: inventory.IsReady(pod),
 			Terminating: pod.DeletionTimestamp != nil, Outdated: inventory.IsOutdated(pod, e.seen.EtcdSet),
+			Asked: inventory.IsRestartAsked(pod, e.seen.EtcdSet),
 		})
 	}
 	for ordinal, claim := range e.seen.EtcdClaims {

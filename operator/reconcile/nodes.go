@@ -28,6 +28,7 @@ type storageNodes struct {
 	connections *connections
 	tracker     *rollout.Tracker
 	metrics     *Metrics
+	closed      bool // no maintenance window is open
 	now         time.Time
 	tell        notify
 	applySet    func(context.Context) error // applies the StatefulSet with the replicas that there are to be now
@@ -94,14 +95,14 @@ func (n *storageNodes) facts() rollout.Facts {
 			Count: int(c.Spec.Nodes.Count), Drained: map[string]bool{},
 			DeleteClaims: c.Spec.Nodes.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete,
 		},
-		Machines: map[string]rollout.Machine{}, Limits: shardmap.DefaultLimits(),
+		Machines: map[string]rollout.Machine{}, Limits: shardmap.DefaultLimits(), Closed: n.closed,
 	}
 	for _, name := range c.Spec.Nodes.Drained {
 		f.Want.Drained[name] = true
 	}
 	f.Limits.ReplaceAfterMs = replaceAfterMs(c)
 	if n.seen.EtcdSet != nil {
-		if rolling, _ := n.seen.SetState(n.seen.EtcdSet, n.seen.EtcdPods); rolling {
+		if rolling, _ := n.seen.SetState(n.seen.EtcdSet, n.seen.EtcdPods, n.closed); rolling {
 			f.Hold = "members of etcd are being restarted"
 		}
 	}
@@ -111,6 +112,7 @@ func (n *storageNodes) facts() rollout.Facts {
 		f.Pods = append(f.Pods, rollout.Pod{
 			Ordinal: ordinal, UID: string(pod.UID), Machine: pod.Spec.NodeName, Running: inventory.IsRunning(pod), Ready: inventory.IsReady(pod),
 			Terminating: pod.DeletionTimestamp != nil, Outdated: inventory.IsOutdated(pod, n.seen.NodeSet),
+			Asked: inventory.IsRestartAsked(pod, n.seen.NodeSet),
 		})
 	}
 	for ordinal, claim := range n.seen.NodeClaims {

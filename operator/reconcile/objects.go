@@ -33,7 +33,7 @@ func restarted(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory) map[strin
 	words := map[string]string{}
 	for _, component := range build.Restartable(c) {
 		if present, exists := workloadOf(seen.Workload(component)); exists {
-			words[component] = build.RestartedFor(present.template)
+			words[component] = build.RestartedFor(&present.template.ObjectMeta)
 		}
 	}
 	return words

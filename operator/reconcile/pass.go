@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/inventory"
+	"github.com/tickmesh/tickmesh/operator/maintenance"
 	"github.com/tickmesh/tickmesh/operator/objects"
 	"github.com/tickmesh/tickmesh/operator/report"
 )
@@ -34,6 +35,7 @@ type pass struct {
 	nodes        storageNodes
 	volumes      volumes
 	templates    templates
+	maintenance  maintenance.State
 	failures     []report.Failure
 }
 
@@ -47,6 +49,9 @@ func newPass(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 		m.applied = objects.Applied{}
 	}
 	p := &pass{Scope: s, cluster: c, now: s.Now(), seen: seen, objects: objects.New(s.Client, s.Reader, c, m.applied)}
+	p.maintenance = maintenance.Decide(c, p.now)
+	closed := !p.maintenance.Open
+	pressing := func(component string) bool { return component == build.ComponentEtcd && p.certificates.pressing() }
 	ways := &connections{cluster: c, objects: p.objects, meshes: s.Meshes, kept: &m.etcd, openEtcd: s.OpenEtcd}
 	p.certificates = newCertificates(c, seen, p.objects, s.PKI, p.now)
 	p.access = access{cluster: c, objects: p.objects}
@@ -54,13 +59,14 @@ func newPass(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 		cluster: c, seen: seen, objects: p.objects, connections: ways, now: p.now, tell: p.tell,
 		applySet: func(ctx context.Context) error { return p.applyInTurn(ctx, build.EtcdStatefulSet(c, p.facts())) },
 		urgent:   func() bool { return p.certificates.unsigned },
+		closed:   func() bool { return closed && !pressing(build.ComponentEtcd) },
 	}
 	p.nodes = storageNodes{
-		cluster: c, seen: seen, objects: p.objects, connections: ways, tracker: &m.tracker, metrics: s.Metrics, now: p.now, tell: p.tell,
+		cluster: c, seen: seen, objects: p.objects, connections: ways, tracker: &m.tracker, metrics: s.Metrics, closed: closed, now: p.now, tell: p.tell,
 		applySet: func(ctx context.Context) error { return p.applyInTurn(ctx, build.NodeStatefulSet(c, p.facts())) },
 	}
 	p.volumes = volumes{cluster: c, seen: seen, objects: p.objects, tell: p.tell}
-	p.templates = templates{seen: seen, release: s.Release, turn: turn{s.Turns, clusterKey(c), p.now}}
+	p.templates = templates{seen: seen, release: s.Release, turn: turn{s.Turns, clusterKey(c), p.now}, closed: closed, pressing: pressing}
 	return p, nil
 }
 
@@ -131,7 +137,7 @@ func (p *pass) writeStatus(ctx context.Context) error {
 		Cluster: p.cluster, Seen: p.seen, Now: p.now, Nodes: p.nodes.known,
 		Etcd:         report.Etcd{Status: p.etcd.record().status(p.etcd.view), Err: p.etcd.err, Plan: p.etcd.plan},
 		Certificates: p.certificates.known(), Upgrade: p.templates.plan, VersionRefused: p.templates.refused,
-		VolumesRefused: p.volumes.refused, Failures: broken(p.failures),
+		VolumesRefused: p.volumes.refused, Maintenance: p.maintenance, Failures: broken(p.failures),
 		Rescue: rescueOf(p.cluster, p.seen).text(p.cluster, p.etcd.hasLost(p.nodes.known.ViewErr)),
 	})
 	if !equality.Semantic.DeepEqual(before.Status, *status) {

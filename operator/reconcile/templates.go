@@ -68,6 +68,10 @@ type templates struct {
 	seen    *inventory.Inventory
 	release string // of this operator
 	turn    turn
+	// closed reports whether a component waits for a maintenance window; pressing, whether the
+	// template of one cannot.
+	closed   bool
+	pressing func(component string) bool
 
 	plan    upgrade.Plan
 	refused error // why components are not brought to the version that is asked for
@@ -87,7 +91,7 @@ func (t *templates) present(component string) (workload, bool) {
 
 // decide decides which components keep their pod templates for now.
 func (t *templates) decide(objects []build.Object, v versions, etcdServes bool) error {
-	var f upgrade.Facts
+	f := upgrade.Facts{Closed: t.closed}
 	begun, ofNewOperator, settled, newImage := false, false, true, false
 	for _, object := range objects {
 		wanted, is := workloadOf(object)
@@ -101,9 +105,9 @@ func (t *templates) decide(objects []build.Object, v versions, etcdServes bool) 
 		if present, exists := t.present(component.Name); exists {
 			ours := present.meta.Annotations[annotationRelease] == t.release
 			begun = begun || ours
-			ofNewOperator = ofNewOperator || !component.Current && !ours
+			ofNewOperator = ofNewOperator || !component.Current && !ours && !t.closed // else it waits anyway
 		}
-		settled = settled && component.Exists && component.Current && !component.Rolling
+		settled = settled && component.Exists && (component.Current || t.closed) && !component.Asked && !component.Rolling
 		newImage = newImage || component.Exists && component.NewImage
 		f.Components = append(f.Components, component)
 	}
@@ -127,7 +131,11 @@ func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Compone
 	if !exists {
 		return c, nil
 	}
-	digest, err := wanted.digest()
+	word := build.RestartedFor(&present.template.ObjectMeta)
+	c.Asked, c.Pressing = build.RestartedFor(&wanted.template.ObjectMeta) != word, t.pressing(c.Name)
+	asIs := workload{wanted.meta, wanted.template.DeepCopy()} // but for a restart
+	build.SetRestartedFor(asIs.template, word)
+	digest, err := asIs.digest()
 	if err != nil {
 		return c, err
 	}
@@ -135,10 +143,10 @@ func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Compone
 	c.NewImage = present.template.Spec.Containers[0].Image != wanted.template.Spec.Containers[0].Image
 	switch c.Name {
 	case build.ComponentEtcd:
-		c.Rolling, c.Ready = t.seen.SetState(t.seen.EtcdSet, t.seen.EtcdPods)
+		c.Rolling, c.Ready = t.seen.SetState(t.seen.EtcdSet, t.seen.EtcdPods, t.closed)
 		c.Serving = etcdServes
 	case build.ComponentNode:
-		c.Rolling, c.Ready = t.seen.SetState(t.seen.NodeSet, t.seen.NodePods)
+		c.Rolling, c.Ready = t.seen.SetState(t.seen.NodeSet, t.seen.NodePods, t.closed)
 		c.Serving = t.seen.MostReady(t.seen.NodePods)
 	case build.ComponentRouter:
 		c.Rolling, c.Ready = deploymentState(t.seen.Router)
@@ -157,8 +165,8 @@ func deploymentState(d *appsv1.Deployment) (rolling, ready bool) {
 	return s.ObservedGeneration < d.Generation || s.UpdatedReplicas < s.Replicas, s.ReadyReplicas > 0
 }
 
-// stamp makes an object what it is to be now: a component that is held keeps the pod
-// template that it has.
+// stamp makes an object what it is to be now: a component that is held, or waits for a
+// maintenance window, keeps the pod template that it has.
 func (t *templates) stamp(object build.Object) error {
 	wanted, is := workloadOf(object)
 	if !is {
@@ -169,10 +177,14 @@ func (t *templates) stamp(object build.Object) error {
 		return err
 	}
 	release := t.release
-	if present, exists := t.present(wanted.component()); exists && len(t.plan.Held) > 0 {
+	if present, exists := t.present(wanted.component()); exists && len(t.plan.Held)+len(t.plan.Deferred) > 0 {
 		was := present.meta.Annotations
-		if t.plan.Holds(wanted.component()) {
+		word := build.RestartedFor(&wanted.template.ObjectMeta)
+		if restarts := t.plan.Restarts(wanted.component()); restarts || t.plan.Keeps(wanted.component()) {
 			*wanted.template, digest = *present.template.DeepCopy(), was[annotationTemplate]
+			if restarts {
+				build.SetRestartedFor(wanted.template, word)
+			}
 		}
 		if was[annotationTemplate] == digest {
 			release = was[annotationRelease] // nothing is changed by the new operator yet

@@ -43,6 +43,8 @@ const (
 	reasonMoving          = "Moving"
 	reasonBalanced        = "Balanced"
 	reasonUnknown         = "Unknown"
+	reasonMaintenance     = "MaintenanceWindow"
+	reasonBadMaintenance  = "MaintenanceInvalid"
 	reasonVersionRefused  = "VersionRefused"
 	reasonNameTaken       = "NameTaken"
 	reasonTLSOff          = "TLSOff"
@@ -54,7 +56,7 @@ const (
 // asksForAPerson reports whether a person has to do something when a condition has a reason.
 func asksForAPerson(reason string) bool {
 	switch reason {
-	case reasonScaleRefused, reasonDrainRefused, reasonUnknownNode, reasonNoMonitors, reasonVolumesRefused, reasonVersionRefused, reasonNames:
+	case reasonScaleRefused, reasonDrainRefused, reasonUnknownNode, reasonNoMonitors, reasonVolumesRefused, reasonVersionRefused, reasonNames, reasonBadMaintenance:
 		return true
 	}
 	return false
@@ -231,7 +233,7 @@ func (f *Facts) progressing() verdict {
 	for _, held := range f.Upgrade.Held {
 		return yes(string(rollout.ReasonUpdating), fmt.Sprintf("%s is to be changed: %s", held.Component, held.Why))
 	}
-	if changed := f.Upgrade.Changed; len(changed) > 0 {
+	if changed := slices.Concat(f.Upgrade.Changed, f.Upgrade.Restarted); len(changed) > 0 {
 		return yes(string(rollout.ReasonUpdating), "pods are made anew: "+strings.Join(changed, ", "))
 	}
 	names := f.Certificates.NamesProblem
@@ -251,10 +253,22 @@ func (f *Facts) progressing() verdict {
 	if f.Nodes.ViewErr != nil && f.Nodes.Status == nil {
 		return verdict{metav1.ConditionUnknown, reasonUnknown, "neither etcd nor a router answers"}
 	}
-	if len(plan.Unknown) > 0 {
-		return no(reasonUnknownNode, "spec.nodes.drained names "+strings.Join(plan.Unknown, ", ")+", and there is no such node; all else is as spec asks for")
+	return f.settled()
+}
+
+// settled judges a cluster in which nothing is under way.
+func (f *Facts) settled() verdict {
+	if problem := f.Maintenance.Problem; problem != nil {
+		return no(reasonBadMaintenance, problem.Error()+"; what it allows is not known, and nothing is restarted for it")
 	}
-	if names != "" {
+	if waiting := f.deferred(); len(waiting) > 0 {
+		return yes(reasonMaintenance, fmt.Sprintf("%s: pods are to be made anew, and wait: %s; the annotation %s lets them begin before that",
+			strings.Join(waiting, ", "), f.Maintenance.When(), v1alpha1.AnnotationMaintainUntil))
+	}
+	if unknown := f.Nodes.Plan.Unknown; len(unknown) > 0 {
+		return no(reasonUnknownNode, "spec.nodes.drained names "+strings.Join(unknown, ", ")+", and there is no such node; all else is as spec asks for")
+	}
+	if names := f.Certificates.NamesProblem; names != "" {
 		return no(reasonNames, names)
 	}
 	if len(f.VolumesRefused) > 0 {
@@ -265,6 +279,26 @@ func (f *Facts) progressing() verdict {
 			strings.Join(kinds, " and a ")))
 	}
 	return no(reasonComplete, "the cluster is as spec asks for")
+}
+
+// deferred returns the components whose pods wait for a maintenance window.
+func (f *Facts) deferred() []string {
+	pods := map[string]int{build.ComponentEtcd: f.Etcd.Plan.Deferred, build.ComponentNode: f.Nodes.Plan.Deferred}
+	return slices.DeleteFunc(build.Restartable(f.Cluster), func(component string) bool {
+		return pods[component] == 0 && !slices.Contains(f.Upgrade.Deferred, component)
+	})
+}
+
+// maintenanceStatus returns what the status says of the windows; nil: there are none.
+func (f *Facts) maintenanceStatus() *v1alpha1.MaintenanceStatus {
+	if spec := f.Cluster.Spec.Maintenance; spec == nil || len(spec.Windows) == 0 {
+		return nil
+	}
+	s := &v1alpha1.MaintenanceStatus{Open: f.Maintenance.Open, Waiting: f.deferred()}
+	if until := f.Maintenance.Until; !until.IsZero() {
+		s.Until = &metav1.Time{Time: until}
+	}
+	return s
 }
 
 func (f *Facts) etcdText() string {

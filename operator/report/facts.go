@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/inventory"
+	"github.com/tickmesh/tickmesh/operator/maintenance"
 	"github.com/tickmesh/tickmesh/operator/ownership"
 	"github.com/tickmesh/tickmesh/operator/rollout"
 	"github.com/tickmesh/tickmesh/operator/upgrade"
@@ -30,7 +31,8 @@ type Facts struct {
 	// VersionRefused describes why components are not brought to the version that is asked for; nil:
 	// they are.
 	VersionRefused error
-	VolumesRefused []string  // why volumes do not get the size that is asked for
+	VolumesRefused []string // why volumes do not get the size that is asked for
+	Maintenance    maintenance.State
 	Failures       []Failure // steps that did not end well
 	Rescue         string    // what is done about a shard map that is lost
 }

@@ -63,7 +63,7 @@ func (f *Facts) status() *v1alpha1.TickMeshClusterStatus {
 		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
 		Shards:   old.Shards, Version: old.Version, NewestVersion: upgrade.Known(old.NewestVersion, old.Version), Zones: old.Zones, NodeStatuses: old.NodeStatuses,
 		ShardsMoving: old.ShardsMoving, UnderReplicated: old.UnderReplicated, BytesMoving: old.BytesMoving, ETA: old.ETA,
-		VolumeSizes: f.Seen.VolumeSizes(), LeaderlessSince: f.leaderlessSince(), Etcd: f.Etcd.Status, Certificates: f.certificatesStatus(),
+		VolumeSizes: f.Seen.VolumeSizes(), LeaderlessSince: f.leaderlessSince(), Etcd: f.Etcd.Status, Maintenance: f.maintenanceStatus(), Certificates: f.certificatesStatus(),
 	}
 	if m := f.Nodes.View.Map; m != nil && f.Nodes.ViewErr == nil {
 		s.Shards = int32(len(m.Rows))
@@ -218,7 +218,7 @@ func (f *Facts) phase(s *v1alpha1.TickMeshClusterStatus) v1alpha1.Phase {
 // that a look before long may bring on.
 func Busy(c *v1alpha1.TickMeshCluster, nodes *Nodes) bool {
 	progressing := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionProgressing)
-	return progressing == nil || progressing.Status == metav1.ConditionTrue || nodes.ViewErr != nil ||
+	return progressing == nil || progressing.Status == metav1.ConditionTrue && progressing.Reason != reasonMaintenance || nodes.ViewErr != nil ||
 		// Nothing of Kubernetes tells when a router answers.
 		!meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionAvailable) ||
 		c.Status.LeaderlessSince != nil ||

@@ -121,6 +121,13 @@ func TestDecide(t *testing.T) {
 			outdate(f)
 			f.Shards[2].Members[1].MatchIndex = 0
 		}, want: []string{"delete pod demo-node-3"}},
+		{name: "a new template outside the window", nodes: 4, change: func(f *Facts) { outdate(f); f.Closed = true }},
+		{name: "a new template outside the window, one does not run", nodes: 4, change: func(f *Facts) { outdate(f); f.Closed = true; f.dead(1) }, want: []string{"delete pod demo-node-1"}},
+		{name: "a new template outside the window, a person asks for a restart", nodes: 4, change: func(f *Facts) {
+			outdate(f)
+			f.Closed, f.pod(2).Asked = true, true
+		}, want: []string{"delete pod demo-node-2"}},
+		{name: "one less outside the window", nodes: 5, change: func(f *Facts) { outdate(f); f.Closed, f.Want.Count = true, 4 }, want: []string{"desire demo-node-4 draining"}},
 		{name: "a new template, no router answers", nodes: 4, change: func(f *Facts) { outdate(f); f.Shards = nil }, wait: "no router answers"},
 		{name: "a new template while a pod ends", nodes: 4, change: func(f *Facts) { outdate(f); f.pod(2).Terminating = true }, wait: "its pod is ending"},
 		{name: "a machine is off, not for long", nodes: 3, change: func(f *Facts) { f.dead(1); f.Machines["m1"] = Machine{NotReadySinceMs: f.NowMs - 1000} }},

@@ -28,4 +28,6 @@
 //	    when its incarnation is retired and its ordinal is wanted again.
 //	R6  What is wanted can change at any moment: a node that is wanted again becomes
 //	    active at once; only a volume whose incarnation is retired has to go first.
+//	R7  While no maintenance window is open, a node that runs is restarted only when a person
+//	    asks for that. Nothing else waits for a window: neither repair nor scaling.
 package rollout

@@ -33,6 +33,7 @@ type Pod struct {
 	Ready       bool
 	Terminating bool
 	Outdated    bool // it was made from an older template than the present one
+	Asked       bool // a person asks for its restart, whatever else its template has
 }
 
 // Claim is the volume claim of one node.
@@ -85,6 +86,9 @@ type Facts struct {
 	Limits     shardmap.Limits
 	// Hold describes why no pod that runs is restarted now; empty: nothing is in the way.
 	Hold string
+	// Closed reports that no maintenance window is open: pods that run are restarted only when
+	// they are Asked.
+	Closed bool
 }
 
 // NodeName returns the name of the pod, and of the node, with an ordinal.

@@ -79,6 +79,7 @@ type Plan struct {
 	Waits    []Wait
 	Losses   []Loss
 	Outdated int // pods made from an older template
+	Deferred int // of these, pods that wait for a maintenance window
 	// Unknown are the nodes that are to be kept empty by name and that there are not.
 	Unknown []string
 }
@@ -90,6 +91,9 @@ func Decide(f Facts) Plan {
 	for i := range f.Pods {
 		if f.Pods[i].Outdated && f.Pods[i].Ordinal < f.Replicas {
 			d.plan.Outdated++
+			if d.defers(&f.Pods[i]) {
+				d.plan.Deferred++
+			}
 		}
 	}
 	if f.Replicas < 0 {

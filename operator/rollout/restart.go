@@ -4,7 +4,7 @@ import "fmt"
 
 // restart restarts one pod that was made from an older template, if any may be.
 func (d *decision) restart() {
-	if d.plan.Outdated == 0 {
+	if d.plan.Outdated == d.plan.Deferred {
 		return
 	}
 	for i := range d.Pods {
@@ -25,7 +25,7 @@ func (d *decision) restart() {
 	for _, ready := range []bool{false, true} {
 		for ordinal := d.Replicas - 1; ordinal >= 0; ordinal-- {
 			pod := d.pod(ordinal)
-			if pod == nil || !pod.Outdated || pod.Ready != ready {
+			if pod == nil || !pod.Outdated || pod.Ready != ready || d.defers(pod) {
 				continue
 			}
 			if why := d.risk(pod); why != "" {
@@ -37,6 +37,10 @@ func (d *decision) restart() {
 		}
 	}
 }
+
+// defers reports whether the restart of a pod waits for a maintenance window. One that does
+// nothing does not wait: the new template may be what mends it.
+func (d *decision) defers(pod *Pod) bool { return d.Closed && !pod.Asked && !d.broken(pod) }
 
 // risk reports why a pod that runs may not be restarted now; "": it may.
 func (d *decision) risk(pod *Pod) string {

@@ -15,4 +15,6 @@
 //	    at a time, as such versions are not tested together.
 //	U4  What a new operator changes reaches one cluster at a time, with a pause between, so
 //	    that a change that does harm is seen at the first cluster.
+//	U5  While no maintenance window is open, no component that serves takes another template,
+//	    unless that presses. A restart that a person asks for is made of the present one.
 package upgrade

@@ -17,7 +17,7 @@ import (
 // somebody go on unless a person or another cluster is waited for.
 func TestDecideKeepsItsRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := upgrade.Facts{Turn: rapid.SampledFrom([]string{"", "another cluster"}).Draw(t, "turn")}
+		f := upgrade.Facts{Turn: rapid.SampledFrom([]string{"", "another cluster"}).Draw(t, "turn"), Closed: rapid.Bool().Draw(t, "closed")}
 		if rapid.Bool().Draw(t, "refused") {
 			f.Refused = errors.New("too old")
 		}
@@ -26,18 +26,26 @@ func TestDecideKeepsItsRules(t *testing.T) {
 				Name: name, Exists: rapid.Bool().Draw(t, "exists"), Current: rapid.Bool().Draw(t, "current"),
 				NewImage: rapid.Bool().Draw(t, "image"), Rolling: rapid.Bool().Draw(t, "rolling"),
 				Ready: rapid.Bool().Draw(t, "ready"), Serving: rapid.Bool().Draw(t, "serving"),
+				Asked: rapid.Bool().Draw(t, "asked"), Pressing: rapid.Bool().Draw(t, "pressing"),
 			})
 		}
 		plan := upgrade.Decide(f)
 		for i, c := range f.Components {
+			waits := func(c upgrade.Component) bool {
+				return f.Refused == nil && f.Closed && c.Exists && !c.Current && c.Serving && !c.Pressing
+			}
 			unsettled := false
 			for _, earlier := range f.Components[:i] {
-				unsettled = unsettled || earlier.Exists && (!earlier.Current || earlier.Rolling || c.NewImage && !earlier.Ready)
+				changes := earlier.Asked || !earlier.Current && !waits(earlier)
+				unsettled = unsettled || earlier.Exists && (changes || earlier.Rolling || c.NewImage && !waits(c) && !earlier.Ready)
 			}
-			changes := c.Exists && !c.Current
+			changes := c.Exists && (c.Asked || !c.Current && !waits(c))
 			want := changes && (f.Refused != nil || c.Serving && (f.Turn != "" || unsettled))
-			if plan.Holds(c.Name) != want || slices.Contains(plan.Changed, c.Name) != (changes && !want) {
+			if plan.Holds(c.Name) != want || (slices.Contains(plan.Changed, c.Name) || plan.Restarts(c.Name)) != (changes && !want) {
 				t.Fatalf("%s of %+v: %+v", c.Name, f, plan)
+			}
+			if slices.Contains(plan.Deferred, c.Name) != waits(c) || plan.Restarts(c.Name) && !waits(c) || slices.Contains(plan.Changed, c.Name) && waits(c) {
+				t.Fatalf("%s waits for a window: %v, of %+v: %+v", c.Name, waits(c), f, plan)
 			}
 		}
 	})
@@ -67,6 +75,57 @@ func TestUpgradeEnds(t *testing.T) {
 	}
 	if got := strings.Join(order, " "); got != "etcd node router envoy" {
 		t.Fatal(got)
+	}
+}
+
+// What takes another template while no maintenance window is open.
+func TestClosedWindow(t *testing.T) {
+	etcd := upgrade.Component{Name: "etcd", Exists: true, Current: true, Ready: true, Serving: true}
+	node := etcd
+	node.Name = "node"
+	for name, test := range map[string]struct {
+		change                             func(f *upgrade.Facts, etcd, node *upgrade.Component)
+		deferred, changed, restarted, held string
+	}{
+		"nothing":         {change: func(*upgrade.Facts, *upgrade.Component, *upgrade.Component) {}},
+		"other templates": {func(_ *upgrade.Facts, e, n *upgrade.Component) { e.Current, n.Current = false, false }, "etcd node", "", "", ""},
+		"the window opens": {func(f *upgrade.Facts, e, n *upgrade.Component) {
+			f.Closed, e.Current, n.Current = false, false, false
+		}, "", "etcd", "", "node"},
+		"nodes do not serve": {func(_ *upgrade.Facts, e, n *upgrade.Component) {
+			e.Current, n.Current, n.Serving = false, false, false
+		}, "etcd", "node", "", ""},
+		"it presses": {func(_ *upgrade.Facts, e, n *upgrade.Component) {
+			e.Current, n.Current, e.Pressing = false, false, true
+		}, "node", "etcd", "", ""},
+		"a person asks for a restart, and nothing else waits": {func(_ *upgrade.Facts, _, n *upgrade.Component) { n.Asked = true }, "", "node", "", ""},
+		"a person asks for a restart, and an upgrade waits": {func(_ *upgrade.Facts, e, n *upgrade.Component) {
+			e.Current, n.Current, n.Asked, n.NewImage = false, false, true, true
+		}, "etcd node", "", "node", ""},
+		"a person asks for both": {func(_ *upgrade.Facts, e, n *upgrade.Component) {
+			e.Asked, n.Asked, n.Current = true, true, false
+		}, "node", "etcd", "", "node"},
+		"the version is refused": {func(f *upgrade.Facts, _, n *upgrade.Component) {
+			f.Refused, n.Current = errors.New("too old"), false
+		}, "", "", "", "node"},
+	} {
+		f := upgrade.Facts{Components: []upgrade.Component{etcd, node}, Closed: true}
+		test.change(&f, &f.Components[0], &f.Components[1])
+		plan := upgrade.Decide(f)
+		var held []string
+		for _, hold := range plan.Held {
+			held = append(held, hold.Component)
+		}
+		for what, got := range map[string][2]string{
+			"waits":    {strings.Join(plan.Deferred, " "), test.deferred},
+			"changes":  {strings.Join(plan.Changed, " "), test.changed},
+			"restarts": {strings.Join(plan.Restarted, " "), test.restarted},
+			"is held":  {strings.Join(held, " "), test.held},
+		} {
+			if got[0] != got[1] {
+				t.Errorf("%s: %q %s, expected %q", name, got[0], what, got[1])
+			}
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package backup
+package calendar
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func FuzzSchedule(f *testing.F) {
 	f.Add("0 3 * * *", "Local")
 	f.Add("0 3 * * *", "../../etc/passwd")
 	f.Fuzz(func(t *testing.T, text, zone string) {
-		schedule, err := parseSchedule(text, zone)
+		schedule, err := Parse(text, zone)
 		if err != nil {
 			return
 		}
