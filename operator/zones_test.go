@@ -52,7 +52,7 @@ func TestSchedulesHaveTimeZones(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "nightly", CreationTimestamp: metav1.NewTime(now)},
 		Spec:       v1alpha1.TickMeshBackupScheduleSpec{Schedule: "0 3 * * *", TimeZone: "Asia/Tokyo"},
 	}
-	backup.PlanSchedule(schedule, nil, now)
+	backup.PlanSchedule(schedule, nil, backup.ClusterState{}, now)
 	if next, want := schedule.Status.NextScheduledAt, time.Date(2026, 1, 5, 18, 0, 0, 0, time.UTC); next == nil || !next.Time.Equal(want) {
 		t.Fatalf("3 o'clock in Tokyo comes at %v, want %v; %+v", next, want, schedule.Status.Conditions)
 	}

@@ -160,6 +160,10 @@ type TickMeshClusterSpec struct {
 	// When the operator may restart pods for reasons of its own. Default: at any time.
 	// +optional
 	Maintenance *MaintenanceSpec `json:"maintenance,omitempty"`
+	// While true the cluster sleeps: Envoy, routers, nodes and etcd stop in this order, and their
+	// volumes are kept; false brings them back. Default: false.
+	// +optional
+	Hibernated bool `json:"hibernated,omitempty"`
 	// While true the operator changes nothing that this spec asks for. Status goes on,
 	// certificates are renewed, and pods that Kubernetes makes anew start. Default: false.
 	// +optional

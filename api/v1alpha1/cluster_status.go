@@ -10,7 +10,7 @@ type TickMeshClusterStatus struct {
 	// Generation of the spec that this is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Available, Progressing, Degraded and Rebalancing.
+	// Available, Progressing, Degraded and Rebalancing, among others.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -78,6 +78,9 @@ type TickMeshClusterStatus struct {
 	// Sizes of the volumes, which those of the spec may go back to.
 	// +optional
 	VolumeSizes *VolumeSizes `json:"volumeSizes,omitempty"`
+	// Since when the cluster has been waking after spec.hibernated; not set: it is not.
+	// +optional
+	WakingSince *metav1.Time `json:"wakingSince,omitempty"`
 	// The maintenance windows, where spec has any.
 	// +optional
 	Maintenance *MaintenanceStatus `json:"maintenance,omitempty"`
@@ -98,6 +101,10 @@ const (
 	PhaseRepairing Phase = "Repairing" // copies are being rebuilt, or a volume replaced
 	PhaseDegraded  Phase = "Degraded"  // something is broken and waits
 	PhasePaused    Phase = "Paused"    // spec.paused
+
+	PhaseHibernating Phase = "Hibernating" // pods end, as spec.hibernated is set
+	PhaseHibernated  Phase = "Hibernated"  // none is left
+	PhaseWaking      Phase = "Waking"      // they come back
 )
 
 // Types of conditions of a cluster.
@@ -111,6 +118,9 @@ const (
 	ConditionDegraded = "Degraded"
 	// ConditionRebalancing: copies of shards move.
 	ConditionRebalancing = "Rebalancing"
+	// ConditionHibernated: the cluster has no pods, as spec.hibernated asks for. Not there before
+	// that was asked for.
+	ConditionHibernated = "Hibernated"
 	// ConditionNodesIdentified: each node has a certificate of its own, so that none can call as
 	// another.
 	ConditionNodesIdentified = "NodesIdentified"

@@ -1296,6 +1296,10 @@ func (in *TickMeshClusterStatus) DeepCopyInto(out *TickMeshClusterStatus) {
 		*out = new(VolumeSizes)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.WakingSince != nil {
+		in, out := &in.WakingSince, &out.WakingSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Maintenance != nil {
 		in, out := &in.Maintenance, &out.Maintenance
 		*out = new(MaintenanceStatus)

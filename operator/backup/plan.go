@@ -42,6 +42,7 @@ type Decision struct {
 const (
 	ReasonClusterNotFound   = "ClusterNotFound"
 	ReasonClusterPaused     = "ClusterPaused"
+	ReasonClusterHibernated = "ClusterHibernated"
 	ReasonBackupNotFound    = "BackupNotFound"
 	ReasonBackupNotComplete = "BackupNotComplete"
 	ReasonRunning           = "Running"
@@ -109,6 +110,7 @@ func (r *Report) take(s *v1alpha1.JobStatus) {
 type ClusterState struct {
 	Exists bool // and is not being deleted
 	Paused bool
+	Rests  bool // it sleeps, falls asleep or wakes
 	UID    string
 }
 
@@ -119,6 +121,9 @@ func (c ClusterState) waits(name string) *outcome {
 		return &outcome{v1alpha1.JobPhasePending, metav1.ConditionFalse, ReasonClusterNotFound, "there is no TickMeshCluster " + name + " in this namespace"}
 	case c.Paused:
 		return &outcome{v1alpha1.JobPhasePending, metav1.ConditionFalse, ReasonClusterPaused, "the TickMeshCluster " + name + " is paused: set spec.paused to false"}
+	}
+	if c.Rests {
+		return &outcome{v1alpha1.JobPhasePending, metav1.ConditionFalse, ReasonClusterHibernated, "the TickMeshCluster " + name + " is hibernated, or wakes: it begins when that is over"}
 	}
 	return nil
 }

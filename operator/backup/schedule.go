@@ -29,8 +29,10 @@ type ScheduleDecision struct {
 	After  time.Duration            // when to look again; 0: only when something changes
 }
 
-// PlanSchedule decides about a schedule, given all of its backups, and writes its status.
-func PlanSchedule(s *v1alpha1.TickMeshBackupSchedule, backups []v1alpha1.TickMeshBackup, now time.Time) (d ScheduleDecision) {
+// PlanSchedule decides about a schedule, given all of its backups and its cluster, and writes its
+// status. While the cluster sleeps no backup is made; the newest time that was missed is caught up
+// with once.
+func PlanSchedule(s *v1alpha1.TickMeshBackupSchedule, backups []v1alpha1.TickMeshBackup, cluster ClusterState, now time.Time) (d ScheduleDecision) {
 	st := &s.Status
 	st.ObservedGeneration = s.Generation
 	ready := func(status metav1.ConditionStatus, reason, message string) {
@@ -58,6 +60,10 @@ func PlanSchedule(s *v1alpha1.TickMeshBackupSchedule, backups []v1alpha1.TickMes
 		return d
 	case s.Spec.Suspend:
 		ready(metav1.ConditionTrue, ReasonSuspended, "spec.suspend is true: no backups are made")
+		return d
+	case cluster.Rests:
+		ready(metav1.ConditionTrue, ReasonClusterHibernated, "the cluster is hibernated, or wakes: no backups are made")
+		d.After = intervalWaiting
 		return d
 	}
 	ready(metav1.ConditionTrue, ReasonScheduled, "backups are made at their times")

@@ -35,6 +35,7 @@ func TestSchedule(t *testing.T) {
 		for n := range rapid.IntRange(1, 40).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{1, 10, 1500, 50_000}).Draw(t, "minutes")) * time.Minute)
 			s.Spec.Suspend = rapid.IntRange(0, 6).Draw(t, "suspend") == 0
+			rests := rapid.IntRange(0, 6).Draw(t, "rests") == 0
 			if running >= 0 && rapid.Bool().Draw(t, "ends") {
 				kind := rapid.SampledFrom([]string{v1alpha1.ConditionComplete, v1alpha1.ConditionFailed}).Draw(t, "how")
 				st := &backups[running].Status
@@ -42,10 +43,10 @@ func TestSchedule(t *testing.T) {
 				st.FinishedAt = &metav1.Time{Time: now}
 				running = -1
 			}
-			d := PlanSchedule(s, backups, now)
+			d := PlanSchedule(s, backups, ClusterState{Exists: true, Rests: rests}, now)
 			next := times.Next(handled)
 			due := !next.IsZero() && !next.After(now)
-			if want := due && running < 0 && !s.Spec.Suspend; (d.Create != nil) != want {
+			if want := due && running < 0 && !s.Spec.Suspend && !rests; (d.Create != nil) != want {
 				t.Fatalf("step %d at %v: %+v, due %v, running %d", n, now, d, due, running)
 			}
 			if d.Create != nil {
@@ -98,7 +99,7 @@ func TestBadSchedules(t *testing.T) {
 	for _, bad := range [][2]string{{"61 * * * *", ""}, {"* * *", ""}, {"@every 1h", ""}, {"@daily", "Mars/Olympus"}, {"@daily", "Local"}} {
 		s := &v1alpha1.TickMeshBackupSchedule{}
 		s.Spec.Schedule, s.Spec.TimeZone = bad[0], bad[1]
-		d := PlanSchedule(s, nil, time.Now())
+		d := PlanSchedule(s, nil, ClusterState{}, time.Now())
 		if d.Create != nil || !meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionReady) {
 			t.Errorf("%q: %+v %+v", bad, d, s.Status)
 		}

@@ -167,17 +167,19 @@ type claim struct {
 	had    *resource.Quantity // size in the template that exists; nil: there is none
 }
 
-func statefulSet(c *v1alpha1.TickMeshCluster, f Facts, p pod, replicas int32, volume claim) *appsv1.StatefulSet {
+func statefulSet(c *v1alpha1.TickMeshCluster, f Facts, p pod, count int32, volume claim) *appsv1.StatefulSet {
 	size := volume.size
 	if volume.had != nil {
 		size = *volume.had
 	}
 	name := Name(c, p.component)
+	m := meta(c, p.component, name)
+	told := replicas(f, p.component, count, &m)
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
-		ObjectMeta: meta(c, p.component, name),
+		ObjectMeta: m,
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: &replicas, ServiceName: name, Selector: &metav1.LabelSelector{MatchLabels: Selector(c, p.component)},
+			Replicas: told, ServiceName: name, Selector: &metav1.LabelSelector{MatchLabels: Selector(c, p.component)},
 			PodManagementPolicy: appsv1.ParallelPodManagement, RevisionHistoryLimit: ptr(int32(revisionsMax)),
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			// The operator deletes claims, when nothing names their data any more.

@@ -106,7 +106,7 @@ func EnvoyDeployment(c *v1alpha1.TickMeshCluster, f Facts, config *corev1.Config
 	p.addEnvoyTLS(c)
 	probes(&p.container, envoy.StatusPortDefault, false, "/ready", "/ready")
 	d := deployment(c, f, p)
-	d.Spec.Replicas = ptr(spec.Replicas)
+	d.Spec.Replicas = replicas(f, ComponentEnvoy, spec.Replicas, &d.ObjectMeta)
 	return d
 }
 

@@ -50,8 +50,11 @@ func RouterDeployment(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.Deployment {
 	p.addAuth(c)
 	probes(&p.container, PortHTTP, front != "", "/healthz", "/readyz")
 	d := deployment(c, f, p)
-	if routers.Autoscaling == nil {
-		d.Spec.Replicas = ptr(routers.Count)
+	switch scaling := routers.Autoscaling; {
+	case scaling == nil:
+		d.Spec.Replicas = replicas(f, ComponentRouter, routers.Count, &d.ObjectMeta)
+	case f.Stopped[ComponentRouter]:
+		d.Spec.Replicas = replicas(f, ComponentRouter, scaling.Min, &d.ObjectMeta)
 	}
 	return d
 }

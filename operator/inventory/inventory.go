@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
@@ -23,6 +24,8 @@ type Inventory struct {
 	NodePods, EtcdPods     map[int]*corev1.Pod // by ordinal
 	NodeClaims, EtcdClaims map[int]*corev1.PersistentVolumeClaim
 	Machines               map[string]*corev1.Node
+	// FrontPods are how many pods routers and Envoy have.
+	FrontPods map[string]int
 	// MetricsAtHTTPPort reports that a router's pod has no port of its own for metrics.
 	MetricsAtHTTPPort bool
 	// DoorHosts are those that the load balancer of the Service for clients tells, sorted.
@@ -53,6 +56,42 @@ func (v *Inventory) Workload(component string) build.Object {
 		return v.Envoy
 	}
 	return nil
+}
+
+// IsStopped reports whether a component exists and has no pods, as the cluster sleeps.
+func (v *Inventory) IsStopped(component string) bool {
+	workload := v.Workload(component)
+	if workload == nil {
+		return false
+	}
+	_, stopped := build.AwakeReplicas(&metav1.ObjectMeta{Annotations: workload.GetAnnotations()})
+	return stopped
+}
+
+// Pods returns how many pods a component has, but for those whose machine cannot say that they
+// have ended.
+func (v *Inventory) Pods(component string) (n int) {
+	var pods map[int]*corev1.Pod
+	switch component {
+	case build.ComponentEtcd:
+		pods = v.EtcdPods
+	case build.ComponentNode:
+		pods = v.NodePods
+	default:
+		return v.FrontPods[component]
+	}
+	for _, pod := range pods {
+		if v.runs(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// runs reports whether a pod is there, as far as its machine can say.
+func (v *Inventory) runs(pod *corev1.Pod) bool {
+	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return !ended && (pod.Spec.NodeName == "" || !v.IsMachineDown(pod.Spec.NodeName))
 }
 
 // IsMachineDown reports whether a machine is not ready, or does not exist.

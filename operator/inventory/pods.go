@@ -75,11 +75,16 @@ func IsOutOfService(machine *corev1.Node) bool {
 	return false
 }
 
-// Replicas returns how many pods a StatefulSet asks for; -1: there is none.
+// Replicas returns how many pods a StatefulSet asks for, or does when its cluster is awake; -1:
+// there is none.
 func Replicas(set *appsv1.StatefulSet) int {
-	switch {
-	case set == nil:
+	if set == nil {
 		return -1
+	}
+	awake, stopped := build.AwakeReplicas(&set.ObjectMeta)
+	switch {
+	case stopped:
+		return awake
 	case set.Spec.Replicas == nil:
 		return 1 // what Kubernetes makes of it
 	}

@@ -56,7 +56,7 @@ func Read(ctx context.Context, cached client.Client, live client.Reader, c *v1al
 	if v.EtcdClaims, err = r.claims(ctx, build.ComponentEtcd, Replicas(v.EtcdSet)); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(context.Context) error{r.readMachines, r.readRouters, r.readEtcdGeneration, r.readDoorHosts, r.readVolumes} {
+	for _, read := range []func(context.Context) error{r.readMachines, r.readFront, r.readEtcdGeneration, r.readDoorHosts, r.readVolumes} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -65,17 +65,24 @@ func Read(ctx context.Context, cached client.Client, live client.Reader, c *v1al
 	return v, nil
 }
 
-// readRouters finds out whether a router has no port of its own for metrics.
-func (r *reading) readRouters(ctx context.Context) error {
-	var list corev1.PodList
-	if err := r.cached.List(ctx, &list, r.selects(build.ComponentRouter)...); err != nil {
-		return fmt.Errorf("list pods: %w", err)
-	}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		// One that was evicted from its machine stays in the list, and is asked for nothing any more.
-		ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-		r.MetricsAtHTTPPort = r.MetricsAtHTTPPort || !ended && !build.HasMetricsPort(&pod.Spec)
+// readFront counts the pods of routers and Envoy, and finds out whether a router has no port of
+// its own for metrics.
+func (r *reading) readFront(ctx context.Context) error {
+	r.FrontPods = map[string]int{}
+	for _, component := range []string{build.ComponentRouter, build.ComponentEnvoy} {
+		var list corev1.PodList
+		if err := r.cached.List(ctx, &list, r.selects(component)...); err != nil {
+			return fmt.Errorf("list pods: %w", err)
+		}
+		for i := range list.Items {
+			pod := &list.Items[i]
+			// One that was evicted from its machine stays in the list, and is asked for nothing any more.
+			ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+			if r.runs(pod) {
+				r.FrontPods[component]++
+			}
+			r.MetricsAtHTTPPort = r.MetricsAtHTTPPort || component == build.ComponentRouter && !ended && !build.HasMetricsPort(&pod.Spec)
+		}
 	}
 	return nil
 }

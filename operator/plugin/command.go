@@ -67,7 +67,7 @@ func NewCommand(out io.Writer, connect Connector) *cobra.Command {
 		}
 		return nil
 	}
-	root.AddCommand(c.newStatus(), c.newPlan(), c.newDrain(), c.newUndrain(), c.newBackup(), c.newRestore(), c.newTop(), c.newPause(), c.newResume(), c.newRestart(), c.newMaintain(), c.newLogs(), c.newReport())
+	root.AddCommand(c.newStatus(), c.newPlan(), c.newDrain(), c.newUndrain(), c.newBackup(), c.newRestore(), c.newTop(), c.newHibernate(), c.newWake(), c.newPause(), c.newResume(), c.newRestart(), c.newMaintain(), c.newLogs(), c.newReport())
 	if err := c.complete(root); err != nil {
 		panic("BUG: " + err.Error()) // of two functions for one flag
 	}

@@ -38,7 +38,7 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 		p.templates.turn.done() // others need not wait until it goes on
 	}
 	for _, step := range p.steps() {
-		if step.change && c.Spec.Paused {
+		if !p.takes(step) {
 			continue
 		}
 		if err := step.run(ctx); err != nil {

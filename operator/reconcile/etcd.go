@@ -65,7 +65,10 @@ func (e *etcdMembers) look(ctx context.Context) {
 	}
 	e.replicas = inventory.Replicas(e.seen.EtcdSet)
 	facts := e.facts()
-	if e.replicas >= 0 {
+	stopped := e.seen.IsStopped(build.ComponentEtcd)
+	if stopped {
+		e.err = errStopped
+	} else if e.replicas >= 0 {
 		if e.admin, e.err = e.connections.toEtcd(ctx, e.replicas); e.err == nil {
 			e.view, e.err = e.admin.View(ctx)
 		}
@@ -74,6 +77,9 @@ func (e *etcdMembers) look(ctx context.Context) {
 		}
 	}
 	e.plan = etcd.Decide(facts)
+	if stopped { // what members start with stays as it would be, and all else waits until they run
+		e.plan = etcd.Plan{Meet: e.plan.Meet, Anew: e.plan.Anew}
+	}
 	e.endpoints = facts.Wanted
 	if e.replicas < 0 {
 		e.replicas = facts.Wanted

@@ -102,10 +102,13 @@ func (r etcdRecord) status(view etcd.View) *v1alpha1.EtcdStatus {
 // silent notes that no member is known to be healthy, and since when.
 func (r etcdRecord) silent(s *v1alpha1.EtcdStatus) {
 	s.ReadyMembers = 0
+	if r.seen.IsStopped(build.ComponentEtcd) {
+		s.UnavailableSince = nil // it is asked from when it starts
+	}
 	for i := range s.Members {
 		s.Members[i].Healthy = false
 	}
-	if s.UnavailableSince == nil && (s.ClusterID != "" || r.isNoted()) {
+	if s.UnavailableSince == nil && !r.seen.IsStopped(build.ComponentEtcd) && (s.ClusterID != "" || r.isNoted()) {
 		s.UnavailableSince = &metav1.Time{Time: r.now}
 	}
 }

@@ -79,7 +79,7 @@ func (j *jobs) cluster(ctx context.Context, name string) (*v1alpha1.TickMeshClus
 		c.Spec.Nodes.Zones.TopologyKey = corev1.LabelTopologyZone
 		return c, backup.ClusterState{}, nil
 	}
-	return c, backup.ClusterState{Exists: err == nil && c.DeletionTimestamp == nil, Paused: c.Spec.Paused, UID: string(c.UID)}, err
+	return c, backup.ClusterState{Exists: err == nil && c.DeletionTimestamp == nil, Paused: c.Spec.Paused, Rests: rests(c), UID: string(c.UID)}, err
 }
 
 // writeStatus writes what a pass has changed in a status.

@@ -58,7 +58,11 @@ func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failur
 	set := func(v *prometheus.GaugeVec, value float64, labels ...string) {
 		v.WithLabelValues(append([]string{c.Namespace, c.Name}, labels...)...).Set(value)
 	}
-	set(m.nodes, float64(c.Spec.Nodes.Count), "wanted")
+	wanted := c.Spec.Nodes.Count
+	if rests(c) {
+		wanted = 0 // nobody misses them
+	}
+	set(m.nodes, float64(wanted), "wanted")
 	set(m.nodes, float64(c.Status.Nodes), "present")
 	set(m.nodes, float64(c.Status.ReadyNodes), "ready")
 	set(m.nodes, float64(plan.Outdated), "outdated")

@@ -55,9 +55,13 @@ func replaceAfterMs(c *v1alpha1.TickMeshCluster) int64 {
 func (n *storageNodes) look(ctx context.Context, etcdMembers int) {
 	k := &n.known
 	k.Replicas = inventory.Replicas(n.seen.NodeSet)
-	if k.Replicas >= 0 {
+	stopped := n.seen.IsStopped(build.ComponentNode)
+	switch {
+	case stopped:
+		k.ViewErr = errStopped
+	case k.Replicas >= 0:
 		n.mesh, k.ViewErr = n.connections.toMesh(ctx, etcdMembers)
-	} else {
+	default:
 		k.ViewErr = errNotMade
 	}
 	if k.ViewErr == nil {
@@ -70,6 +74,9 @@ func (n *storageNodes) look(ctx context.Context, etcdMembers int) {
 	k.View.Err = k.ViewErr
 	facts := n.facts()
 	k.Plan, k.Summary = rollout.Decide(facts), shardmap.Summarize(facts.State)
+	if stopped { // what is lost meanwhile is seen when they run
+		k.Plan = rollout.Plan{}
+	}
 	if k.Replicas < 0 {
 		k.Replicas = int(n.cluster.Spec.Nodes.Count)
 	}

@@ -23,6 +23,7 @@ func (p *pass) facts() build.Facts {
 	f.Databases, f.DoorHosts = p.access.databases, p.seen.DoorHosts
 	f.PodMonitors, f.ServiceMonitors = p.seen.PodMonitors, p.seen.ServiceMonitors
 	f.MetricsAtHTTPPort, f.NoMetricsPort = p.seen.MetricsAtHTTPPort, lacksMetricsPort(p.cluster, p.seen.Router)
+	f.Stopped = p.hibernation.Stopped
 	f.Restarted = restarted(p.cluster, p.seen)
 	f.CertificateImage = certificateImage(p.cluster, p.seen.NodeSet, f)
 	return f
@@ -82,7 +83,9 @@ func (p *pass) applyObjects(ctx context.Context) error {
 	// start without what they need.
 	var failed []error
 	stopped := map[string]bool{}
-	if err := p.keepReplicas(ctx); err != nil {
+	if p.hibernation.Stopped[build.ComponentRouter] {
+		// Their number is the operator's until they start again.
+	} else if err := p.keepReplicas(ctx); err != nil {
 		stopped[build.ComponentRouter], failed = true, append(failed, err)
 	}
 	for _, object := range objects {

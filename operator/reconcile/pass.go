@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/hibernation"
 	"github.com/tickmesh/tickmesh/operator/inventory"
 	"github.com/tickmesh/tickmesh/operator/maintenance"
 	"github.com/tickmesh/tickmesh/operator/objects"
@@ -36,6 +37,7 @@ type pass struct {
 	volumes      volumes
 	templates    templates
 	maintenance  maintenance.State
+	hibernation  hibernation.Plan
 	failures     []report.Failure
 }
 
@@ -70,11 +72,25 @@ func newPass(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	return p, nil
 }
 
+// scope says when a step is taken.
+type scope int
+
+const (
+	always scope = iota
+	unlessPaused
+	unlessResting // nor paused: not while the cluster sleeps, or falls asleep
+)
+
 // step is a part of a pass.
 type step struct {
-	name   string
-	change bool // it stops while the cluster is paused
-	run    func(context.Context) error
+	name  string
+	taken scope
+	run   func(context.Context) error
+}
+
+// takes reports whether a step is taken now.
+func (p *pass) takes(s step) bool {
+	return s.taken == always || !p.cluster.Spec.Paused && (s.taken == unlessPaused || !p.hibernation.Rests())
 }
 
 // steps returns the steps of a pass, in order. No step waits for another to end well: what is
@@ -82,18 +98,19 @@ type step struct {
 // asks for, and nothing that pods live by.
 func (p *pass) steps() []step {
 	return []step{
-		{"Finalizer", true, p.finalizer},
-		{"Certificates", false, p.certificates.renew},
-		{"Certificates", false, p.certificates.read},
-		{"Etcd", false, func(ctx context.Context) error { p.etcd.look(ctx); return nil }},
-		{"Nodes", false, func(ctx context.Context) error { p.nodes.look(ctx, p.etcd.replicas); return nil }},
-		{"Objects", true, p.applyObjects},
-		{"Volumes", true, p.volumes.keep},
-		{"Zones", false, p.zones},
-		{"Etcd", true, p.etcd.keep},
-		{"Nodes", true, p.nodes.keep},
-		{"Rescue", true, p.rescueMap},
-		{"Rules", true, func(context.Context) error { return p.access.wrong }},
+		{"Finalizer", unlessPaused, p.finalizer},
+		{"Certificates", always, p.certificates.renew},
+		{"Certificates", always, p.certificates.read},
+		{"Etcd", always, func(ctx context.Context) error { p.etcd.look(ctx); return nil }},
+		{"Nodes", always, func(ctx context.Context) error { p.nodes.look(ctx, p.etcd.replicas); return nil }},
+		{"Hibernation", always, p.hibernate},
+		{"Objects", unlessPaused, p.applyObjects},
+		{"Volumes", unlessPaused, p.volumes.keep},
+		{"Zones", always, p.zones},
+		{"Etcd", unlessResting, p.etcd.keep},
+		{"Nodes", unlessResting, p.nodes.keep},
+		{"Rescue", unlessResting, p.rescueMap},
+		{"Rules", unlessPaused, func(context.Context) error { return p.access.wrong }},
 	}
 }
 
@@ -137,7 +154,7 @@ func (p *pass) writeStatus(ctx context.Context) error {
 		Cluster: p.cluster, Seen: p.seen, Now: p.now, Nodes: p.nodes.known,
 		Etcd:         report.Etcd{Status: p.etcd.record().status(p.etcd.view), Err: p.etcd.err, Plan: p.etcd.plan},
 		Certificates: p.certificates.known(), Upgrade: p.templates.plan, VersionRefused: p.templates.refused,
-		VolumesRefused: p.volumes.refused, Maintenance: p.maintenance, Failures: broken(p.failures),
+		VolumesRefused: p.volumes.refused, Maintenance: p.maintenance, Hibernation: p.hibernation, WakingSince: p.wakingSince(), Failures: broken(p.failures),
 		Rescue: rescueOf(p.cluster, p.seen).text(p.cluster, p.etcd.hasLost(p.nodes.known.ViewErr)),
 	})
 	if !equality.Semantic.DeepEqual(before.Status, *status) {

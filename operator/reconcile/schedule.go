@@ -22,7 +22,7 @@ func Schedule(ctx context.Context, s *Scope, schedule *v1alpha1.TickMeshBackupSc
 		return Result{}, nil
 	}
 	j := &jobs{s, schedule}
-	cluster, _, err := j.cluster(ctx, schedule.Spec.Template.Spec.ClusterRef.Name)
+	cluster, state, err := j.cluster(ctx, schedule.Spec.Template.Spec.ClusterRef.Name)
 	if err != nil {
 		return Result{}, err
 	}
@@ -36,7 +36,7 @@ func Schedule(ctx context.Context, s *Scope, schedule *v1alpha1.TickMeshBackupSc
 		return Result{}, fmt.Errorf("list backups: %w", err)
 	}
 	before := schedule.DeepCopy()
-	d := backup.PlanSchedule(schedule, list.Items, s.Now())
+	d := backup.PlanSchedule(schedule, list.Items, state, s.Now())
 	if d.Create != nil {
 		if err := s.Client.Create(ctx, d.Create); err != nil && !apierrors.IsAlreadyExists(err) {
 			return Result{}, fmt.Errorf("make TickMeshBackup %s: %w", d.Create.Name, err)

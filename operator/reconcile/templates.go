@@ -155,6 +155,9 @@ func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Compone
 		c.Rolling, c.Ready = deploymentState(t.seen.Envoy)
 		c.Serving = c.Ready
 	}
+	if t.seen.IsStopped(c.Name) { // its pods come with whatever template there is then
+		c.Rolling, c.Serving = false, false
+	}
 	return c, nil
 }
 

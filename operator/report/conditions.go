@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/hibernation"
 	"github.com/tickmesh/tickmesh/operator/rollout"
 )
 
@@ -43,6 +44,8 @@ const (
 	reasonMoving          = "Moving"
 	reasonBalanced        = "Balanced"
 	reasonUnknown         = "Unknown"
+	reasonHibernated      = "Hibernated"
+	reasonAwake           = "Awake"
 	reasonMaintenance     = "MaintenanceWindow"
 	reasonBadMaintenance  = "MaintenanceInvalid"
 	reasonVersionRefused  = "VersionRefused"
@@ -78,7 +81,7 @@ func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse,
 // conditions returns the conditions of now.
 func (f *Facts) conditions() map[string]verdict {
 	available, progressing := f.available(), f.progressing()
-	return map[string]verdict{
+	verdicts := map[string]verdict{
 		v1alpha1.ConditionReady:       ready(available, progressing),
 		v1alpha1.ConditionAvailable:   available,
 		v1alpha1.ConditionProgressing: progressing,
@@ -87,13 +90,33 @@ func (f *Facts) conditions() map[string]verdict {
 
 		v1alpha1.ConditionNodesIdentified: f.nodesIdentified(),
 	}
+	told := meta.FindStatusCondition(f.Cluster.Status.Conditions, v1alpha1.ConditionHibernated) != nil
+	if told || f.Hibernation.Stage != hibernation.Awake {
+		verdicts[v1alpha1.ConditionHibernated] = f.hibernated()
+	}
+	return verdicts
+}
+
+// hibernated judges whether the cluster sleeps.
+func (f *Facts) hibernated() verdict {
+	switch plan := &f.Hibernation; plan.Stage {
+	case hibernation.Asleep:
+		return yes(reasonHibernated, "spec.hibernated is set: there are no pods, and volumes are kept; false wakes the cluster")
+	case hibernation.FallingAsleep, hibernation.Waking:
+		return no(string(plan.Stage), cmp.Or(plan.Waiting, "all components are starting"))
+	case hibernation.Awake:
+	}
+	return no(reasonAwake, "spec.hibernated is not set")
 }
 
 // setConditions enters them, and returns the types of those that changed their status or
 // reason.
 func setConditions(into *[]metav1.Condition, verdicts map[string]verdict, generation int64, now metav1.Time) (changed []string) {
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionRebalancing, v1alpha1.ConditionNodesIdentified} {
-		v := verdicts[kind]
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionRebalancing, v1alpha1.ConditionHibernated, v1alpha1.ConditionNodesIdentified} {
+		v, judged := verdicts[kind]
+		if !judged {
+			continue
+		}
 		before := meta.FindStatusCondition(*into, kind)
 		if before == nil || before.Reason != v.reason || before.Status != v.status {
 			changed = append(changed, kind)
@@ -121,6 +144,8 @@ func ready(available, progressing verdict) verdict {
 func (f *Facts) available() verdict {
 	status := f.Nodes.Status
 	switch {
+	case f.Hibernation.Rests():
+		return no(reasonHibernated, "spec.hibernated is set: no request is answered")
 	case f.unmade():
 		return no(reasonNoShardMap, "the cluster is not made yet: "+f.whyNoMap())
 	case status == nil:
@@ -162,6 +187,8 @@ func (f *Facts) leaderless() (without []uint16) {
 // now on; nil: all have one. While no router answers it stays.
 func (f *Facts) leaderlessSince() *metav1.Time {
 	switch since := f.Cluster.Status.LeaderlessSince; {
+	case f.Hibernation.Rests():
+		return nil
 	case f.Nodes.Status == nil:
 		return since
 	case len(f.leaderless()) == 0:
@@ -210,6 +237,13 @@ func (f *Facts) progressing() verdict {
 	}
 	if failures := f.Failures; len(failures) > 0 {
 		return yes(failures[0].Reason(), "it is tried again: "+Join(failures).Error())
+	}
+	switch f.Hibernation.Stage {
+	case hibernation.Asleep:
+		return no(reasonHibernated, f.hibernated().message)
+	case hibernation.FallingAsleep, hibernation.Waking:
+		return yes(string(f.Hibernation.Stage), f.hibernated().message)
+	case hibernation.Awake:
 	}
 	for _, refusal := range plan.Refusals {
 		return f.refused(refusal)
@@ -379,7 +413,7 @@ func (f *Facts) degraded() verdict {
 func (f *Facts) storeProblem() (message, reason string) {
 	err := f.Nodes.ViewErr
 	switch {
-	case err == nil || f.Cluster.Status.Shards == 0:
+	case err == nil || f.Cluster.Status.Shards == 0 || f.Hibernation.Stage != hibernation.Awake:
 		return "", ""
 	case errors.Is(err, shardmap.ErrRolledBack), errors.Is(err, shardmap.ErrWrongCluster):
 		return fmt.Sprintf("the placement store: %v; %s", err, f.Rescue), ReasonStoreLost

@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/etcd"
+	"github.com/tickmesh/tickmesh/operator/hibernation"
 	"github.com/tickmesh/tickmesh/operator/inventory"
 	"github.com/tickmesh/tickmesh/operator/maintenance"
 	"github.com/tickmesh/tickmesh/operator/ownership"
@@ -33,6 +34,8 @@ type Facts struct {
 	VersionRefused error
 	VolumesRefused []string // why volumes do not get the size that is asked for
 	Maintenance    maintenance.State
+	Hibernation    hibernation.Plan
+	WakingSince    time.Time // zero: it is not waking
 	Failures       []Failure // steps that did not end well
 	Rescue         string    // what is done about a shard map that is lost
 }

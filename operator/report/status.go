@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/hibernation"
 	"github.com/tickmesh/tickmesh/operator/inventory"
 	"github.com/tickmesh/tickmesh/operator/rollout"
 	"github.com/tickmesh/tickmesh/operator/upgrade"
@@ -77,6 +78,15 @@ func (f *Facts) status() *v1alpha1.TickMeshClusterStatus {
 	}
 	if f.Nodes.Status != nil {
 		s.BytesMoving, s.ETA = f.moves()
+	}
+	if !f.WakingSince.IsZero() {
+		s.WakingSince = &metav1.Time{Time: f.WakingSince}
+	}
+	if f.Hibernation.Stage == hibernation.Asleep {
+		s.NodeStatuses = slices.Clone(s.NodeStatuses)
+		for i := range s.NodeStatuses {
+			s.NodeStatuses[i].Alive, s.NodeStatuses[i].Leads = false, 0
+		}
 	}
 	return s
 }
@@ -194,6 +204,8 @@ func (f *Facts) phase(s *v1alpha1.TickMeshClusterStatus) v1alpha1.Phase {
 	switch rollout.Reason(progressing.Reason) {
 	case reasonPaused:
 		return v1alpha1.PhasePaused
+	case reasonHibernated, rollout.Reason(hibernation.FallingAsleep), rollout.Reason(hibernation.Waking):
+		return v1alpha1.Phase(progressing.Reason)
 	case rollout.ReasonScalingOut, rollout.ReasonScalingIn, rollout.ReasonDraining, rollout.ReasonReactivated, rollout.ReasonCleaning:
 		return v1alpha1.PhaseScaling
 	case rollout.ReasonUpdating:
@@ -218,6 +230,9 @@ func (f *Facts) phase(s *v1alpha1.TickMeshClusterStatus) v1alpha1.Phase {
 // that a look before long may bring on.
 func Busy(c *v1alpha1.TickMeshCluster, nodes *Nodes) bool {
 	progressing := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionProgressing)
+	if progressing != nil && progressing.Reason == reasonHibernated {
+		return false
+	}
 	return progressing == nil || progressing.Status == metav1.ConditionTrue && progressing.Reason != reasonMaintenance || nodes.ViewErr != nil ||
 		// Nothing of Kubernetes tells when a router answers.
 		!meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionAvailable) ||
