@@ -60,6 +60,7 @@ type TickMeshClusterList struct {
 // +kubebuilder:validation:XValidation:rule="self.replication == oldSelf.replication",message="replication cannot be changed: create another cluster and restore a backup into it"
 // +kubebuilder:validation:XValidation:rule="self.shards == oldSelf.shards",message="shards cannot be changed: create another cluster and restore a backup into it"
 // +kubebuilder:validation:XValidation:rule="self.tls.mode == oldSelf.tls.mode",message="tls.mode cannot be changed, as nodes whose certificates come from different authorities would refuse each other: create another cluster and restore a backup into it"
+// +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="bootstrap cannot be changed, as it is for a cluster that is being created: make a TickMeshRestore for one that is there"
 // +kubebuilder:validation:XValidation:rule="self.tls.mode != 'Secrets' || !has(self.tls.secretNames) || has(self.etcd.external) || has(self.tls.secretNames.etcd)",message="tls.mode Secrets with a managed etcd needs tls.secretNames.etcd: name the Secret with tls.crt, tls.key and ca.crt of its members"
 // +kubebuilder:validation:XValidation:rule="!has(self.service.tls) || !has(self.service.tls.clientCASecretName) || self.envoy.enabled",message="service.tls.clientCASecretName needs Envoy, which asks clients for certificates: set envoy.enabled to true, or leave it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.service.tls) || has(self.service.tls.secretName) || self.tls.mode == 'Operator' || self.tls.mode == 'CertManager'",message="service.tls needs a certificate: set service.tls.secretName, or tls.mode to Operator or CertManager"
@@ -157,6 +158,9 @@ type TickMeshClusterSpec struct {
 	// +kubebuilder:default={}
 	// +optional
 	Security SecuritySpec `json:"security,omitzero"`
+	// What a new cluster begins with. Cannot be changed. Default: nothing.
+	// +optional
+	Bootstrap *BootstrapSpec `json:"bootstrap,omitempty"`
 	// When the operator may restart pods for reasons of its own. Default: at any time.
 	// +optional
 	Maintenance *MaintenanceSpec `json:"maintenance,omitempty"`

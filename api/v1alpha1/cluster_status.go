@@ -78,6 +78,9 @@ type TickMeshClusterStatus struct {
 	// Sizes of the volumes, which those of the spec may go back to.
 	// +optional
 	VolumeSizes *VolumeSizes `json:"volumeSizes,omitempty"`
+	// What the cluster began with, where spec.bootstrap says anything.
+	// +optional
+	Bootstrap *BootstrapStatus `json:"bootstrap,omitempty"`
 	// Since when the cluster has been waking after spec.hibernated; not set: it is not.
 	// +optional
 	WakingSince *metav1.Time `json:"wakingSince,omitempty"`
@@ -118,6 +121,9 @@ const (
 	ConditionDegraded = "Degraded"
 	// ConditionRebalancing: copies of shards move.
 	ConditionRebalancing = "Rebalancing"
+	// ConditionBootstrapped: the backup of spec.bootstrap was restored, or is not to be. Not there
+	// without spec.bootstrap.
+	ConditionBootstrapped = "Bootstrapped"
 	// ConditionHibernated: the cluster has no pods, as spec.hibernated asks for. Not there before
 	// that was asked for.
 	ConditionHibernated = "Hibernated"

@@ -131,6 +131,11 @@ func TestClusterIsChecked(t *testing.T) {
 		{"demo", "maintenance: {windows: [{schedule: '0 2 * * 6', duration: 1y}]}", "15m to 7d"},
 		{"demo", "maintenance: {windows: [{schedule: '0 2 * * 6', duration: 7d}]}", ""},
 		{"demo", "maintenance: {}", ""},
+		{"demo", "bootstrap: {fromBackup: {backupName: monday}, verify: true}", ""},
+		{"demo", "bootstrap: {fromBackup: {target: {volume: {claimName: backups}}, position: monday}}", ""},
+		{"demo", "bootstrap: {fromBackup: {target: {volume: {claimName: backups}}}}", "go together"},
+		{"demo", "bootstrap: {fromBackup: {}}", "set either"},
+		{"demo", "bootstrap: {}", "fromBackup"},
 		{"demo", "service: {tls: {hosts: [a.example.com, '*.example.com', 10.0.0.1, '2001:db8::1']}}", ""},
 		{"demo", "service: {tls: {hosts: ['https://a']}}", "hosts"},
 		{"demo", "service: {tls: {hosts: [a..b]}}", "hosts"},
@@ -235,6 +240,10 @@ func TestClusterChangesAreChecked(t *testing.T) {
 		{"etcd: {external: {endpoints: ['http://e:2379']}}", "etcd: {external: {endpoints: ['http://f:2379']}}", ""},
 		{"etcd: {external: {endpoints: ['http://e:2379']}}", "etcd: {external: {endpoints: ['http://e:2379'], clusterName: x}}", "clusterName cannot be changed"},
 		{"", "tls: {mode: 'Off'}", "tls.mode cannot be changed"},
+		{"", "bootstrap: {fromBackup: {backupName: monday}}", "bootstrap cannot be changed"},
+		{"bootstrap: {fromBackup: {backupName: monday}}", "bootstrap: {fromBackup: {backupName: tuesday}}", "bootstrap cannot be changed"},
+		{"bootstrap: {fromBackup: {backupName: monday}}", "", "bootstrap cannot be changed"},
+		{"bootstrap: {fromBackup: {backupName: monday}}", "bootstrap: {fromBackup: {backupName: monday}}, hibernated: true", ""},
 		{"", "image: registry/tickmesh:2, retention: 30d, walSync: always, paused: true", ""},
 	} {
 		old, err := d.Read(document(v1alpha1.KindCluster, "demo", test.before))

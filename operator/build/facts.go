@@ -52,6 +52,8 @@ type Facts struct {
 	NamesOptional bool
 	// Restarted has, by component, what RestartedFor returns of the pod template that exists.
 	Restarted map[string]string
+	// DoorClosed keeps clients out, where it can: see DoorService.
+	DoorClosed bool
 	// Stopped has the components that are to have no pods, as the cluster sleeps.
 	Stopped map[string]bool
 	// PodMonitors and ServiceMonitors say that the Prometheus operator's definitions are

@@ -31,13 +31,23 @@ func HeadlessService(c *v1alpha1.TickMeshCluster, component string) *corev1.Serv
 	return s
 }
 
-// DoorService makes the Service that clients use.
-func DoorService(c *v1alpha1.TickMeshCluster) *corev1.Service {
+// labelDoor of a pod never is doorClosed.
+const (
+	labelDoor  = v1alpha1.Group + "/door"
+	doorClosed = "closed"
+)
+
+// DoorService makes the Service that clients use. One that is closed leads to no pod. Without Envoy
+// and with a certificate of its own it cannot be closed, as the Jobs of restores use it, too.
+func DoorService(c *v1alpha1.TickMeshCluster, f Facts) *corev1.Service {
 	component := ComponentRouter
 	if EnvoyEnabled(c) {
 		component = ComponentEnvoy
 	}
 	s := service(c, component, DoorName(c))
+	if f.DoorClosed && (EnvoyEnabled(c) || routerFrontSecret(c) == "") {
+		s.Spec.Selector[labelDoor] = doorClosed
+	}
 	s.Labels[LabelComponent] = "door" // no ServiceMonitor of a component finds it
 	spec := &c.Spec.Service
 	s.Annotations = maps.Clone(spec.Annotations)

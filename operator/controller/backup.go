@@ -19,7 +19,8 @@ import (
 // +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackups,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackups/status;tickmeshbackupschedules/status;tickmeshrestores/status,verbs=patch
 // +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackups/finalizers;tickmeshrestores/finalizers,verbs=update
-// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackupschedules;tickmeshrestores,verbs=get;list;watch
+// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackupschedules,verbs=get;list;watch
+// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshrestores,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 
 // Backup is the controller of TickMeshBackup.

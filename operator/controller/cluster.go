@@ -144,6 +144,7 @@ func (c *Cluster) SetUp(manager ctrl.Manager, concurrency int) error {
 		Owns(&appsv1.StatefulSet{}).Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).Owns(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).
 		Owns(&policyv1.PodDisruptionBudget{}).Owns(&networkingv1.NetworkPolicy{}).Owns(&autoscalingv2.HorizontalPodAutoscaler{}).
+		Owns(&v1alpha1.TickMeshRestore{}).
 		Watches(&corev1.Pod{}, ofCluster).Watches(&corev1.PersistentVolumeClaim{}, ofCluster).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.allClusters), builder.WithPredicates(machineChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: passDelays()}).

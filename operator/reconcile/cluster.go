@@ -29,7 +29,7 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	}
 	p, err := newPass(ctx, s, m, c)
 	if err == nil {
-		err = errors.Join(p.nameStore(ctx), p.checkRebuild(ctx))
+		err = errors.Join(p.nameStore(ctx), p.noteBootstrap(ctx), p.checkRebuild(ctx))
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("observe: %w", err) // nothing can be said of the cluster

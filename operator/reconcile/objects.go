@@ -23,6 +23,7 @@ func (p *pass) facts() build.Facts {
 	f.Databases, f.DoorHosts = p.access.databases, p.seen.DoorHosts
 	f.PodMonitors, f.ServiceMonitors = p.seen.PodMonitors, p.seen.ServiceMonitors
 	f.MetricsAtHTTPPort, f.NoMetricsPort = p.seen.MetricsAtHTTPPort, lacksMetricsPort(p.cluster, p.seen.Router)
+	f.DoorClosed = p.bootstrap.Closed()
 	f.Stopped = p.hibernation.Stopped
 	f.Restarted = restarted(p.cluster, p.seen)
 	f.CertificateImage = certificateImage(p.cluster, p.seen.NodeSet, f)

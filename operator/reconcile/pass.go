@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/bootstrap"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/hibernation"
 	"github.com/tickmesh/tickmesh/operator/inventory"
@@ -38,6 +39,7 @@ type pass struct {
 	templates    templates
 	maintenance  maintenance.State
 	hibernation  hibernation.Plan
+	bootstrap    bootstrap.Plan
 	failures     []report.Failure
 }
 
@@ -104,6 +106,7 @@ func (p *pass) steps() []step {
 		{"Etcd", always, func(ctx context.Context) error { p.etcd.look(ctx); return nil }},
 		{"Nodes", always, func(ctx context.Context) error { p.nodes.look(ctx, p.etcd.replicas); return nil }},
 		{"Hibernation", always, p.hibernate},
+		{"Bootstrap", always, p.bootstrapCluster},
 		{"Objects", unlessPaused, p.applyObjects},
 		{"Volumes", unlessPaused, p.volumes.keep},
 		{"Zones", always, p.zones},
@@ -154,7 +157,8 @@ func (p *pass) writeStatus(ctx context.Context) error {
 		Cluster: p.cluster, Seen: p.seen, Now: p.now, Nodes: p.nodes.known,
 		Etcd:         report.Etcd{Status: p.etcd.record().status(p.etcd.view), Err: p.etcd.err, Plan: p.etcd.plan},
 		Certificates: p.certificates.known(), Upgrade: p.templates.plan, VersionRefused: p.templates.refused,
-		VolumesRefused: p.volumes.refused, Maintenance: p.maintenance, Hibernation: p.hibernation, WakingSince: p.wakingSince(), Failures: broken(p.failures),
+		VolumesRefused: p.volumes.refused, Maintenance: p.maintenance, Hibernation: p.hibernation, WakingSince: p.wakingSince(),
+		Bootstrap: p.bootstrap, BootstrapStatus: p.bootstrapStatus(), Failures: broken(p.failures),
 		Rescue: rescueOf(p.cluster, p.seen).text(p.cluster, p.etcd.hasLost(p.nodes.known.ViewErr)),
 	})
 	if !equality.Semantic.DeepEqual(before.Status, *status) {

@@ -44,6 +44,8 @@ const (
 	reasonMoving          = "Moving"
 	reasonBalanced        = "Balanced"
 	reasonUnknown         = "Unknown"
+	reasonBootstrap       = "Bootstrap" // before its phase
+	reasonBootstrapFailed = reasonBootstrap + string(v1alpha1.BootstrapFailed)
 	reasonHibernated      = "Hibernated"
 	reasonAwake           = "Awake"
 	reasonMaintenance     = "MaintenanceWindow"
@@ -59,7 +61,7 @@ const (
 // asksForAPerson reports whether a person has to do something when a condition has a reason.
 func asksForAPerson(reason string) bool {
 	switch reason {
-	case reasonScaleRefused, reasonDrainRefused, reasonUnknownNode, reasonNoMonitors, reasonVolumesRefused, reasonVersionRefused, reasonNames, reasonBadMaintenance:
+	case reasonScaleRefused, reasonDrainRefused, reasonUnknownNode, reasonNoMonitors, reasonVolumesRefused, reasonVersionRefused, reasonNames, reasonBadMaintenance, reasonBootstrapFailed:
 		return true
 	}
 	return false
@@ -94,7 +96,22 @@ func (f *Facts) conditions() map[string]verdict {
 	if told || f.Hibernation.Stage != hibernation.Awake {
 		verdicts[v1alpha1.ConditionHibernated] = f.hibernated()
 	}
+	if f.Bootstrap.Phase != "" {
+		verdicts[v1alpha1.ConditionBootstrapped] = f.bootstrapped()
+	}
 	return verdicts
+}
+
+// bootstrapped judges whether what the cluster is to begin with is there.
+func (f *Facts) bootstrapped() verdict {
+	reason := reasonBootstrap + string(f.Bootstrap.Phase)
+	if f.Bootstrap.Closed() {
+		return no(reason, f.Bootstrap.Message)
+	}
+	if before := meta.FindStatusCondition(f.Cluster.Status.Conditions, v1alpha1.ConditionBootstrapped); before != nil && before.Reason == reason {
+		return yes(reason, before.Message) // with how much it was
+	}
+	return yes(reason, f.Bootstrap.Message)
 }
 
 // hibernated judges whether the cluster sleeps.
@@ -112,7 +129,7 @@ func (f *Facts) hibernated() verdict {
 // setConditions enters them, and returns the types of those that changed their status or
 // reason.
 func setConditions(into *[]metav1.Condition, verdicts map[string]verdict, generation int64, now metav1.Time) (changed []string) {
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionRebalancing, v1alpha1.ConditionHibernated, v1alpha1.ConditionNodesIdentified} {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionRebalancing, v1alpha1.ConditionHibernated, v1alpha1.ConditionBootstrapped, v1alpha1.ConditionNodesIdentified} {
 		v, judged := verdicts[kind]
 		if !judged {
 			continue
@@ -292,6 +309,13 @@ func (f *Facts) progressing() verdict {
 
 // settled judges a cluster in which nothing is under way.
 func (f *Facts) settled() verdict {
+	switch f.Bootstrap.Phase {
+	case v1alpha1.BootstrapPending, v1alpha1.BootstrapRestoring:
+		return yes(reasonBootstrap+string(f.Bootstrap.Phase), f.Bootstrap.Message)
+	case v1alpha1.BootstrapFailed:
+		return no(reasonBootstrapFailed, f.Bootstrap.Message)
+	case v1alpha1.BootstrapComplete, v1alpha1.BootstrapSkipped:
+	}
 	if problem := f.Maintenance.Problem; problem != nil {
 		return no(reasonBadMaintenance, problem.Error()+"; what it allows is not known, and nothing is restarted for it")
 	}

@@ -11,6 +11,7 @@ import (
 	meshclient "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/bootstrap"
 	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/hibernation"
 	"github.com/tickmesh/tickmesh/operator/inventory"
@@ -35,9 +36,12 @@ type Facts struct {
 	VolumesRefused []string // why volumes do not get the size that is asked for
 	Maintenance    maintenance.State
 	Hibernation    hibernation.Plan
-	WakingSince    time.Time // zero: it is not waking
-	Failures       []Failure // steps that did not end well
-	Rescue         string    // what is done about a shard map that is lost
+	Bootstrap      bootstrap.Plan
+	// BootstrapStatus is what the status says of it; nil: nothing is asked for.
+	BootstrapStatus *v1alpha1.BootstrapStatus
+	WakingSince     time.Time // zero: it is not waking
+	Failures        []Failure // steps that did not end well
+	Rescue          string    // what is done about a shard map that is lost
 }
 
 // Nodes is what is known of the storage nodes, and what is done about them.

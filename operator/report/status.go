@@ -64,7 +64,7 @@ func (f *Facts) status() *v1alpha1.TickMeshClusterStatus {
 		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
 		Shards:   old.Shards, Version: old.Version, NewestVersion: upgrade.Known(old.NewestVersion, old.Version), Zones: old.Zones, NodeStatuses: old.NodeStatuses,
 		ShardsMoving: old.ShardsMoving, UnderReplicated: old.UnderReplicated, BytesMoving: old.BytesMoving, ETA: old.ETA,
-		VolumeSizes: f.Seen.VolumeSizes(), LeaderlessSince: f.leaderlessSince(), Etcd: f.Etcd.Status, Maintenance: f.maintenanceStatus(), Certificates: f.certificatesStatus(),
+		VolumeSizes: f.Seen.VolumeSizes(), LeaderlessSince: f.leaderlessSince(), Etcd: f.Etcd.Status, Maintenance: f.maintenanceStatus(), Bootstrap: f.BootstrapStatus, Certificates: f.certificatesStatus(),
 	}
 	if m := f.Nodes.View.Map; m != nil && f.Nodes.ViewErr == nil {
 		s.Shards = int32(len(m.Rows))

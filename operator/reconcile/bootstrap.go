@@ -1,0 +1,107 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/bootstrap"
+	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/objects"
+	"github.com/tickmesh/tickmesh/operator/ownership"
+)
+
+// bootstrapFacts returns what is known before anything is looked at but Kubernetes.
+func (p *pass) bootstrapFacts() bootstrap.Facts {
+	c := p.cluster
+	f := bootstrap.Facts{
+		Asked: c.Spec.Bootstrap != nil, Name: build.BootstrapRestoreName(c), Skipped: c.Annotations[v1alpha1.AnnotationBootstrap] == v1alpha1.BootstrapSkip,
+		Fresh: p.seen.NodeSet == nil && len(p.seen.NodeClaims) == 0 && c.Status.Shards == 0,
+	}
+	if c.Status.Bootstrap != nil {
+		f.Phase = c.Status.Bootstrap.Phase
+	}
+	return f
+}
+
+// noteBootstrap writes down whether a cluster is new that is to begin with a backup, before
+// anything is made that it could be told by.
+func (p *pass) noteBootstrap(ctx context.Context) error {
+	if p.cluster.Spec.Bootstrap == nil || p.cluster.Status.Bootstrap != nil {
+		return nil
+	}
+	before, plan := p.cluster.DeepCopy(), bootstrap.Decide(p.bootstrapFacts())
+	p.cluster.Status.Bootstrap = &v1alpha1.BootstrapStatus{Phase: plan.Phase}
+	if err := objects.PatchStatus(ctx, p.Client, p.cluster, before); err != nil {
+		return fmt.Errorf("write down what the cluster begins with: %w", err)
+	}
+	return nil
+}
+
+// bootstrapCluster decides how far a new cluster is with its backup, and makes the restore.
+func (p *pass) bootstrapCluster(ctx context.Context) error {
+	f := p.bootstrapFacts()
+	p.bootstrap = bootstrap.Decide(f)
+	if !p.bootstrap.Closed() {
+		return nil
+	}
+	restore := &v1alpha1.TickMeshRestore{}
+	found, err := p.objects.FindLive(ctx, f.Name, restore)
+	if err != nil {
+		return fmt.Errorf("look for TickMeshRestore %s: %w", f.Name, err)
+	}
+	if found {
+		if err := ownership.CheckObject(p.cluster, v1alpha1.KindRestore, restore); err != nil {
+			return err
+		}
+		f.Restore = restore
+	}
+	f.Serves = p.nodes.serve()
+	p.bootstrap = bootstrap.Decide(f)
+	if !p.bootstrap.Create || !p.takes(step{taken: unlessResting}) {
+		return nil
+	}
+	if err := p.objects.Cached.Create(ctx, build.BootstrapRestore(p.cluster)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make TickMeshRestore %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// bootstrapStatus returns what the status says of it; nil: nothing is asked for.
+func (p *pass) bootstrapStatus() *v1alpha1.BootstrapStatus {
+	if p.bootstrap.Phase == "" {
+		return nil
+	}
+	s := &v1alpha1.BootstrapStatus{}
+	if p.cluster.Status.Bootstrap != nil {
+		s = p.cluster.Status.Bootstrap.DeepCopy()
+	}
+	s.Phase = p.bootstrap.Phase
+	switch s.Phase {
+	case v1alpha1.BootstrapRestoring, v1alpha1.BootstrapFailed:
+		s.RestoreName = build.BootstrapRestoreName(p.cluster)
+	case v1alpha1.BootstrapComplete:
+		if s.FinishedAt == nil {
+			s.FinishedAt = &metav1.Time{Time: p.now}
+		}
+	case v1alpha1.BootstrapPending, v1alpha1.BootstrapSkipped:
+	}
+	return s
+}
+
+// serve reports whether all shards have a leader that answers.
+func (n *storageNodes) serve() bool {
+	status := n.known.Status
+	if status == nil || len(status.ShardStatuses) == 0 || len(status.ShardStatuses) < int(status.Shards) {
+		return false
+	}
+	for i := range status.ShardStatuses {
+		if status.ShardStatuses[i].Leader == "" {
+			return false
+		}
+	}
+	return true
+}
