@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
@@ -20,6 +21,8 @@ type upgradeReport struct {
 	Image   string        `json:"image"`
 	Steps   []upgradeStep `json:"steps"`
 	Refusal string        `json:"refusal,omitempty"`
+	// WaitsUntil is when the maintenance window opens that this waits for; empty: it does not wait.
+	WaitsUntil string `json:"waits_until,omitempty"`
 }
 
 // upgradeStep is one component whose pods are restarted.
@@ -57,6 +60,9 @@ func planUpgrade(c *v1alpha1.TickMeshCluster, image string) *upgradeReport {
 		r.Refusal = err.Error()
 		return r
 	}
+	if m := c.Status.Maintenance; m != nil && !m.Open && m.Until != nil {
+		r.WaitsUntil = m.Until.UTC().Format(time.RFC3339)
+	}
 	var components []string
 	if c.Status.Etcd != nil {
 		components = append(components, build.ComponentEtcd)
@@ -69,6 +75,9 @@ func (r *upgradeReport) write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s: %s now, %s then\n", r.Cluster, r.Running, r.Image)
 	if r.Refusal != "" || err != nil {
 		return err
+	}
+	if r.WaitsUntil != "" {
+		fmt.Fprintf(w, "It waits for the maintenance window, which opens at %s. ", r.WaitsUntil)
 	}
 	fmt.Fprintln(w, "In this order, each when the one before is ready:")
 	return writeSteps(w, r.Steps)

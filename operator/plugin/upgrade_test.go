@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,6 +29,11 @@ In this order, each when the one before is ready:
 `
 	if out.String() != want {
 		t.Fatalf("%s", out.String())
+	}
+	c.Status.Maintenance = &v1alpha1.MaintenanceStatus{Until: &metav1.Time{Time: time.Date(2026, 1, 3, 1, 0, 0, 0, time.UTC)}}
+	out.Reset()
+	if err := planUpgrade(c, "tickmesh:0.2.0").write(&out); err != nil || !strings.Contains(out.String(), "opens at 2026-01-03T01:00:00Z. In this order") {
+		t.Fatal(err, out.String())
 	}
 	if r := planUpgrade(c, "tickmesh:0.3.0"); !strings.Contains(r.Refusal, "upgrade to 0.2 first") || len(r.Steps) > 0 {
 		t.Fatalf("%+v", r)
