@@ -320,7 +320,7 @@ func (w *world) settleRows() {
 		if row.Intended == nil || !w.majority(row.Members) || !w.majority(row.Intended) {
 			continue
 		}
-		next, _ := row.Settled(row.Intended)
+		next, _ := row.Published(row.Intended)
 		w.must(w.placement.CompareAndSwap(w.t.Context(), view.Map.Epoch, view.Map.WithRow(uint16(shard), next)))
 		return
 	}

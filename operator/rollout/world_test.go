@@ -426,7 +426,7 @@ func (w *world) group(shard int) bool {
 	if 2*live <= voters {
 		return false // the change could not be committed
 	}
-	next, changed := row.Settled(row.Intended)
+	next, changed := row.Published(row.Intended)
 	if changed {
 		m := w.shardMap.WithRow(uint16(shard), next)
 		w.shardMap = &m
