@@ -28,7 +28,12 @@ func newImportCommand() *cobra.Command {
 	var format formatSetting
 	var database string
 	var precision settings.Choice
-	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
+	var source sourceSettings
+	var s *clientCommand
+	s = &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
+		if source.kind.Value != "" {
+			return source.run(cmd, c, &s.Client, database)
+		}
 		unit, _ := parse.PrecisionOf(precision.Value) // the flag takes only its words
 		in, size, err := openInput(cmd)
 		if err != nil {
@@ -45,16 +50,23 @@ func newImportCommand() *cobra.Command {
 		return err
 	}}
 	cmd := s.prepare(&cobra.Command{
-		Use: "import [FILE]", Short: "Write samples from a file, or standard input", Args: cobra.MaximumNArgs(1),
+		Use: "import [FILE | --from KIND ADDRESS]", Short: "Write samples from a file, standard input, or another database", Args: cobra.MaximumNArgs(1),
 		Long: `Writes samples from a file, or standard input. What ` + "`tickmesh export`" + ` wrote comes back bit by
 bit. The first line that cannot be read ends the import; what came before it is written. An import
-can be repeated: samples that are there already stay what they are.`,
-		Example: "  tickmesh import --format csv weather.csv\n  tickmesh export --addr old:6183 | tickmesh import --addr new:6183",
+can be repeated: samples that are there already stay what they are.
+
+With --from, reads another database that runs, a day of a metric at a time. What was interrupted
+goes on where it was when the same command is given again. Afterwards both sides are compared; steps
+that differ are listed, and the exit status is 1.`,
+		Example: "  tickmesh import --format csv weather.csv\n  tickmesh export --addr old:6183 | tickmesh import --addr new:6183\n" +
+			"  tickmesh import --from prometheus http://old:9090 --start 30d-ago\n  tickmesh import --from influxdb http://old:8086 --source-db home --db home",
 	})
+	s.check = func(v *settings.Validation) { source.validate(cmd, v) }
 	format.Define(cmd)
 	cmd.Flags().StringVar(&database, "db", "", "`database` to write to (default: the default one)")
 	precision = settings.Choice{Value: "ns", Words: []string{"ns", "us", "ms", "s", "m", "h"}}
 	cmd.Flags().Var(&precision, "precision", "unit of the times of line protocol")
+	source.Define(cmd)
 	return cmd
 }
 

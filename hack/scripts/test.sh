@@ -68,8 +68,8 @@ all=$(go list ./...)
 # What takes longest begins first, so that nothing else waits for it at the end.
 longest=/operator/controller$
 light=$(printf '%s\n' "$all" | grep "$longest" && printf '%s\n' "$all" | grep -v '/e2e/' | grep -v "$longest")
-processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|promdiff|clients|realinput|ui)$')
-peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|promdiff|clients|realinput|ui)$')
+processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|realinput|ui)$')
+peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|realinput|ui)$')
 
 if [ "$tier" = check ]; then
 	# shellcheck disable=SC2086 # a list of packages
