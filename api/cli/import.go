@@ -31,7 +31,7 @@ func newImportCommand() *cobra.Command {
 	var source sourceSettings
 	var s *clientCommand
 	s = &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
-		if source.kind.Value != "" {
+		if source.kind != "" {
 			return source.run(cmd, c, &s.Client, database)
 		}
 		unit, _ := parse.PrecisionOf(precision.Value) // the flag takes only its words

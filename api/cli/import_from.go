@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 
 // sourceSettings say what of another database is imported, and how.
 type sourceSettings struct {
-	kind                   settings.Choice
+	kind                   string
 	user, token, tokenFile string
 	ca, tenant             string
 	database, policy       string
@@ -38,8 +39,7 @@ func ofSource() []string {
 
 func (s *sourceSettings) Define(cmd *cobra.Command) {
 	f := cmd.Flags()
-	s.kind = settings.Choice{Words: migrate.Kinds()}
-	f.Var(&s.kind, "from", "read another database that runs at ADDRESS, http://host:port, instead of a file")
+	f.StringVar(&s.kind, "from", "", "read another database that runs at ADDRESS, http://host:port, instead of a file; the `kind` is one of "+strings.Join(migrate.Kinds(), ", "))
 	f.StringVar(&s.user, "source-user", "", "`name:password` for that database; better in the environment, TICKMESH_SOURCE_USER")
 	f.StringVar(&s.token, "source-token", "", "`token` for it, sent as Bearer; better in the environment, TICKMESH_SOURCE_TOKEN, or in a file")
 	f.StringVar(&s.tokenFile, "source-token-file", "", "`file` with that token")
@@ -58,7 +58,7 @@ func (s *sourceSettings) Define(cmd *cobra.Command) {
 
 func (s *sourceSettings) validate(cmd *cobra.Command, v *settings.Validation) {
 	address := cmd.Flags().Arg(0)
-	if s.kind.Value == "" {
+	if s.kind == "" {
 		for _, name := range ofSource() {
 			if cmd.Flags().Changed(name) {
 				v.Refuse(name, cmd.Flags().Lookup(name).Value.String(), "only --from another database takes it")
@@ -72,8 +72,10 @@ func (s *sourceSettings) validate(cmd *cobra.Command, v *settings.Validation) {
 		}
 	}
 	switch {
+	case !slices.Contains(migrate.Kinds(), s.kind):
+		v.Refuse("from", s.kind, "expected one of "+strings.Join(migrate.Kinds(), ", "))
 	case address == "":
-		v.Refuse("from", s.kind.Value, "the ADDRESS of the database is missing")
+		v.Refuse("from", s.kind, "the ADDRESS of the database is missing")
 	case s.token != "" && s.tokenFile != "":
 		v.Refuse("source-token-file", s.tokenFile, "--source-token is set too")
 	case s.user != "" && (s.token != "" || s.tokenFile != ""):
@@ -113,7 +115,7 @@ func (s *sourceSettings) open(address string, insecure bool) (migrate.Source, er
 		}
 		o.Token = strings.TrimSpace(string(text))
 	}
-	return migrate.Open(s.kind.Value, o)
+	return migrate.Open(s.kind, o)
 }
 
 // errDiffers ends an import after which both sides do not have the same.
@@ -136,7 +138,7 @@ func (s *sourceSettings) run(cmd *cobra.Command, c *client.Client, of *settings.
 		Source: source, Client: c, Names: names, Checkpoint: s.checkpoint, Check: s.check,
 		FromMs: s.start.UnixMilli(now, scan.TimeMsMin), FromSet: s.start.String() != "", ToMs: s.end.UnixMilli(now, now.UnixMilli()),
 		Plan: migrate.Plan{
-			Kind: s.kind.Value, Address: address, Tenant: s.tenant, SourceDB: s.database, Policy: s.policy, Destination: of.Addresses, Database: database,
+			Kind: s.kind, Address: address, Tenant: s.tenant, SourceDB: s.database, Policy: s.policy, Destination: of.Addresses, Database: database,
 			Names: s.names, StepMs: time.Duration(s.step).Milliseconds(), Start: s.start.String(), End: s.end.String(),
 		},
 		Total: p.setTotal, Done: p.addDone, Samples: p.addSamples,

@@ -50,6 +50,7 @@ type cluster struct {
 	*testing.T
 	binary string
 	grpc   string
+	http   string
 	client *client.Client
 }
 
@@ -59,13 +60,13 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	harnesstest.Standalone(t, "--grpc-addr", free[0])
+	server := harnesstest.Standalone(t, "--grpc-addr", free[0])
 	c, err := client.New(client.Options{Endpoints: free})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	return &cluster{t, harnesstest.Build(t), free[0], c}
+	return &cluster{t, harnesstest.Build(t), free[0], server.HTTPAddr, c}
 }
 
 // contents returns all samples of a database.
@@ -154,6 +155,20 @@ func freeAddress(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return free[0]
+}
+
+func get(t *testing.T, address string) []byte {
+	t.Helper()
+	response, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s is answered by %d: %v %s", address, response.StatusCode, err, text)
+	}
+	return text
 }
 
 func post(t *testing.T, address string, header http.Header, body []byte) {
@@ -287,6 +302,11 @@ func TestVictoriaMetrics(t *testing.T) {
 	c.migrated("whole", want, from...)
 	c.migrated("steps", want, append(from, "--step", "7h", "--end", "2025-01-01")...)
 	c.differs("whole", fromMs, append(from, "--start", fmt.Sprint(fromMs), "--end", fmt.Sprint(fromMs+1e8))...)
+	// Its export goes into our import as it is, and ours is read as if it were its own.
+	text := get(t, base+"/api/v1/export?match[]="+url.QueryEscape(`{__name__!=""}`)+"&max_rows_per_line=100")
+	post(t, "http://"+c.http+"/api/v1/import?db=piped", http.Header{}, text)
+	c.same("piped", want)
+	c.migrated("ours", want, "--from", "victoriametrics", "http://"+c.http, "--source-tenant", "piped")
 	c.killed(want, base, "/api/v1/export", append(from, "--start", fmt.Sprint(fromMs), "--end", fmt.Sprint(fromMs+400_000_000)))
 }
 

@@ -73,6 +73,7 @@ func newFront(base context.Context, o *Options, ws *workers, m *metrics, budgets
 		"/api/v2/write": {protocol: protocolInflux2, bucket: true, lines: lines, parse: f.parseInflux2, answer: f.answerInflux2},
 		"/api/write":    {protocol: protocolTickTock, lines: lines, parse: f.parseTickTock, answer: f.answerTickTock},
 		"/api/v1/write": {protocol: protocolRemoteWrite, encoding: "snappy", parse: f.parseRemoteWrite, answer: f.answerRemoteWrite},
+		pathImport:      {protocol: protocolImport, lines: lines, parse: f.parseImport, answer: f.answerImport},
 	}
 	otlp := &dialect{protocol: protocolOTLP, parse: f.parseOTLP, answer: f.answerOTLP}
 	f.dialects["/v1/metrics"] = otlp

@@ -122,6 +122,15 @@ var httpWrites = []struct {
 	{"ticktock", request("/api/write", "m,a=b x=1 1700000000\nm,a=b x=2 1700000001000\nm,a=b x=3 1700000002000000\nm,a=b x=4 1700000003000000000\n"), 200, nil, "",
 		[]string{"m{_field=x,a=b} 1700000000000 1", "m{_field=x,a=b} 1700000001000 2", "m{_field=x,a=b} 1700000002000 3", "m{_field=x,a=b} 1700000003000 4"}},
 
+	// VictoriaMetrics
+	{"import", request("/api/v1/import?db=d", `{"metric":{"__name__":"m","a":"b"},"values":[1,"-Infinity"],"timestamps":[1700000000000,1700000000001]}`+"\n"), 204, nil, "",
+		[]string{"d/m{a=b} 1700000000000 1", "d/m{a=b} 1700000000001 -Inf"}},
+	{"import gzip", request("/api/v1/import", gzipped(`{"metric":{"__name__":"m"},"values":[1],"timestamps":[5]}`), "Content-Encoding: gzip"), 204, nil, "", []string{"m{} 5 1"}},
+	{"import one bad", request("/api/v1/import", "{}\n"+`{"metric":{"__name__":"m"},"values":[1],"timestamps":[5]}`), 400, map[string]string{"Content-Type": contentText},
+		"series 1: \"metric\" must be an object of labels\n", []string{"m{} 5 1"}},
+	{"import nameless", request("/api/v1/import", `{"metric":{"a":"b"},"values":[1],"timestamps":[5]}`), 400, nil, "series 1: invalid metric name or labels: no __name__\n", nil},
+	{"import by GET", "GET /api/v1/import HTTP/1.1\r\nHost: x\r\n\r\n", 405, map[string]string{"Allow": "POST"}, "method not allowed\n", nil},
+
 	// What HTTP allows
 	{"HTTP/1.0", "POST /write?db=d HTTP/1.0\r\nContent-Length: 31\r\n\r\nm value=1 1700000000000000000\n\n", 204, nil, "", []string{"d/m{} 1700000000000 1"}},
 	{"chunked", "POST /write?db=d HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nm value=1\r\n14\r\n 1700000000000000000\r\n0\r\n\r\n", 204, nil, "",

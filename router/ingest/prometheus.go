@@ -56,25 +56,11 @@ func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, fl *inFlightWrit
 	header.Set(headerHistogramsWritten, "0")
 	header.Set(headerExemplarsWritten, "0")
 	f.setCopies(request, r)
-	const contentText = "text/plain; charset=utf-8"
 	if err != nil {
 		respond(request, statusOf(err), contentText, append([]byte(messageOf(err)), '\n'))
 		return
 	}
-	b := fl.batch()
-	if b.ErrorsTotal == 0 {
-		request.SetStatusCode(fasthttp.StatusNoContent)
-		return
-	}
-	text := fl.text[:0]
-	for i := range b.Errors {
-		text = append(b.Errors[i].AppendTo(text), '\n')
-	}
-	if more := b.ErrorsTotal - len(b.Errors); more > 0 {
-		text = fmt.Appendf(text, "and %d more series\n", more)
-	}
-	fl.text = text
-	respond(request, fasthttp.StatusBadRequest, contentText, text)
+	f.answerLabelled(request, fl, "series")
 }
 
 // keepMetadata hands on what a body says of metrics. The writer of a database may say

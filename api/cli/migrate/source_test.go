@@ -1,0 +1,267 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/tickmesh/tickmesh/api/client"
+)
+
+// fake answers every question by the same text.
+func fake(t *testing.T, kind, contentType string, status int, text string) Source {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(server.Close)
+	o := SourceOptions{Address: server.URL}
+	if kind == "influxdb" {
+		o.Database = "d"
+	}
+	s, err := Open(kind, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// read returns what a source reads, as text.
+func read(ctx context.Context, s Source, fromMs, toMs int64) (string, LeftOut, error) {
+	var all []string
+	leftOut, err := s.Read(ctx, "m", fromMs, toMs, func(r Run) error {
+		for i, ms := range r.TimesMs {
+			all = append(all, fmt.Sprintf("%v@%d=%v", r.Series, ms, r.Values[i]))
+		}
+		return nil
+	})
+	return strings.Join(all, " "), leftOut, err
+}
+
+// TestAnswers reads answers as the databases document them, and such as they must not be.
+func TestAnswers(t *testing.T) {
+	for _, test := range []struct {
+		kind, text string
+		status     int
+		want       string
+		leftOut    LeftOut
+		err        error // a mark; nil with fails: none
+		fails      string
+	}{
+		{kind: "victoriametrics", text: `{"metric":{"__name__":"m","a":"b"},"values":[1,null],"timestamps":[5,6]}` + "\n" + `{"metric":{"__name__":"m"},"values":[2],"timestamps":[5]}` + "\n",
+			want: "m{a=b}@5=1 m{a=b}@6=NaN m{}@5=2"},
+		{kind: "victoriametrics", text: `{"metric":{"__name__":"m"},"values":[1],"times`, fails: "cannot be read"},
+		{kind: "victoriametrics", status: 422, text: "cannot export: exceeded -search.maxExportSeries", err: errTooMuch, fails: "422"},
+		{kind: "victoriametrics", status: 503, text: "busy", err: errTemporary, fails: "503: busy"},
+		{kind: "victoriametrics", status: 401, text: "who?", fails: "401: who?"},
+		{kind: "opentsdb", text: `[{"metric":"m","tags":{"h":"a"},"aggregateTags":[],"dps":{"4":0,"5":1,"6":2.5,"11":9}},{"dps":{"7":"NaN"},"metric":"m","tags":{}}]`,
+			want: "m{h=a}@5=1 m{h=a}@6=2.5 m{}@7=NaN"},
+		{kind: "opentsdb", text: `[]`},
+		{kind: "opentsdb", text: `[{"metric":"m","tags":{},"dps":{"5":1`, err: errTemporary, fails: "broke off"},
+		{kind: "opentsdb", text: `[{"metric":"m","tags":{},"dps":{"5":[]}}]`, fails: "cannot be read"},
+		{kind: "opentsdb", text: `{"error":{}}`, fails: "cannot be read"},
+		{kind: "opentsdb", text: `[{"metric":"m","tags":{"":"x"},"dps":{"5":1}}]`, leftOut: LeftOut{Series: 1}},
+		{kind: "influxdb", text: `{"results":[{"statement_id":0,"series":[{"name":"m","tags":{"h":"a","g":""},"columns":["time","value","x","on","text"],"values":[` +
+			`[5000000,1,null,true,"a"],[5999999,2,7,false,null]],"partial":true}],"partial":true}]}` + "\n" +
+			`{"results":[{"statement_id":0,"series":[{"name":"m","tags":{"h":"a","g":""},"columns":["time","value","x","on","text"],"values":[[6000000,3,8,null,null]]}]}]}` + "\n",
+			want: "m{h=a}@5=2 m{_field=on,h=a}@5=0 m{h=a}@6=3 m{_field=x,h=a}@5=7 m{_field=x,h=a}@6=8", leftOut: LeftOut{Texts: 1, Repeated: 2}},
+		{kind: "influxdb", text: `{"results":[{"statement_id":0,"error":"max-select-point limit exceeed: (3/2)"}]}`, err: errTooMuch, fails: "max-select-point"},
+		{kind: "influxdb", text: `{"results":[{"series":[{"name":"m","columns":["time","value"],"values":[[1]]}]}]}`, fails: "cannot be read"},
+		{kind: "influxdb", text: `{"results":[{"series":[{"name":"m","colu`, err: errTemporary, fails: "broke off"},
+	} {
+		if test.status == 0 {
+			test.status = http.StatusOK
+		}
+		got, leftOut, err := read(t.Context(), fake(t, test.kind, "application/json", test.status, test.text), 5, 10)
+		if test.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), test.fails) || test.err != nil && !errors.Is(err, test.err) ||
+				test.err == nil && (errors.Is(err, errTemporary) || errors.Is(err, errTooMuch)) {
+				t.Errorf("%s %q: %v, want %q", test.kind, test.text, err, test.fails)
+			}
+			continue
+		}
+		if err != nil || sorted(got) != sorted(test.want) || leftOut != test.leftOut {
+			t.Errorf("%s %q: %v\n got %s %+v\nwant %s %+v", test.kind, test.text, err, got, leftOut, test.want, test.leftOut)
+		}
+	}
+}
+
+// sorted sorts samples: fields of a row come in any order.
+func sorted(text string) string {
+	fields := strings.Fields(text)
+	for i := range fields {
+		for j := i; j > 0 && fields[j] < fields[j-1]; j-- {
+			fields[j], fields[j-1] = fields[j-1], fields[j]
+		}
+	}
+	return strings.Join(fields, " ")
+}
+
+// streamed returns frames of remote read, each with the chunks of one series.
+func streamed(t interface{ Fatal(...any) }, list ...*prompb.ChunkedSeries) []byte {
+	var out []byte
+	for _, s := range list {
+		message, err := (&prompb.ChunkedReadResponse{ChunkedSeries: []*prompb.ChunkedSeries{s}}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = binary.AppendUvarint(out, uint64(len(message)))
+		out = binary.BigEndian.AppendUint32(out, crc32.Checksum(message, crc32.MakeTable(crc32.Castagnoli)))
+		out = append(out, message...)
+	}
+	return out
+}
+
+func xorChunk(t interface{ Fatal(...any) }, fromMs int64, values ...float64) prompb.Chunk {
+	chunk := chunkenc.NewXORChunk()
+	a, err := chunk.Appender()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range values {
+		a.Append(0, fromMs+int64(i), v)
+	}
+	return prompb.Chunk{MinTimeMs: fromMs, MaxTimeMs: fromMs + int64(len(values)) - 1, Type: prompb.Chunk_XOR, Data: chunk.Bytes()}
+}
+
+func labelsOf(pairs ...string) (all []prompb.Label) {
+	for i := 0; i < len(pairs); i += 2 {
+		all = append(all, prompb.Label{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return all
+}
+
+// TestRemoteRead reads both kinds of answers; chunks reach beyond the range.
+func TestRemoteRead(t *testing.T) {
+	text := streamed(t,
+		&prompb.ChunkedSeries{Labels: labelsOf("__name__", "m", "a", "b"), Chunks: []prompb.Chunk{xorChunk(t, 3, 1, 2, 3), xorChunk(t, 6, 4)}},
+		&prompb.ChunkedSeries{Labels: labelsOf("__name__", "m", "a", "b"), Chunks: []prompb.Chunk{xorChunk(t, 9, 5, math.Inf(1), 6)}},
+		&prompb.ChunkedSeries{Labels: labelsOf("__name__", "m", "empty", ""), Chunks: []prompb.Chunk{xorChunk(t, 100, 1), xorChunk(t, 7, 0.5)}})
+	const contentStreamed = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse"
+	got, leftOut, err := read(t.Context(), fake(t, "prometheus", contentStreamed, 200, string(text)), 5, 10)
+	if want := "m{a=b}@5=3 m{a=b}@6=4 m{a=b}@9=5 m{a=b}@10=+Inf m{}@7=0.5"; err != nil || got != want || leftOut != (LeftOut{}) {
+		t.Errorf("%v %s %+v", err, got, leftOut)
+	}
+	for _, bad := range []string{string(text[:len(text)-1]), "x", string(bytes.Replace(text, []byte("__name__"), []byte("__nope__"), 1))} {
+		if _, _, err := read(t.Context(), fake(t, "prometheus", contentStreamed, 200, bad), 5, 10); !errors.Is(err, errTemporary) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	message, err := (&prompb.ReadResponse{Results: []*prompb.QueryResult{{Timeseries: []*prompb.TimeSeries{
+		{Labels: labelsOf("__name__", "m"), Samples: []prompb.Sample{{Timestamp: 4, Value: 1}, {Timestamp: 5, Value: 2}}, Histograms: make([]prompb.Histogram, 3)},
+	}}}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, leftOut, err = read(t.Context(), fake(t, "prometheus", "application/x-protobuf", 200, string(snappy.Encode(nil, message))), 5, 10)
+	if err != nil || got != "m{}@5=2" || leftOut != (LeftOut{Histograms: 3}) {
+		t.Errorf("%v %s %+v", err, got, leftOut)
+	}
+}
+
+// A password goes to nobody who could be listened to, and only where it was allowed.
+func TestCredentials(t *testing.T) {
+	for address, want := range map[string]bool{
+		"http://127.0.0.1:9090": true, "localhost:9090": true, "https://far:9090": true, "http://far:9090": false, "far:9090": false,
+	} {
+		if _, err := Open("prometheus", SourceOptions{Address: address, User: "u", Password: "p"}); (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, bad := range []string{"", "ftp://x", "http://u:p@far", "http://", "http://x?y=z"} {
+		if _, err := Open("prometheus", SourceOptions{Address: bad}); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestOnce(t *testing.T) {
+	a, b := client.MustSeries("a"), client.MustSeries("b")
+	var got []string
+	o := once{visit: func(r Run) error {
+		for i, ms := range r.TimesMs {
+			got = append(got, fmt.Sprintf("%v@%d=%v", r.Series, ms, r.Values[i]))
+		}
+		return nil
+	}}
+	for _, r := range []Run{{a, []int64{1, 1, 2}, []float64{1, 2, 3}}, {client.MustSeries("a"), []int64{2, 3}, []float64{4, 5}}, {b, []int64{3}, []float64{6}}} {
+		if err := o.Visit(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.End(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "a{}@1=2 a{}@2=4 a{}@3=5 b{}@3=6"; strings.Join(got, " ") != want || o.repeated != 2 {
+		t.Errorf("%q, %d", got, o.repeated)
+	}
+}
+
+// FuzzAnswers reads anything as the answer of each kind.
+func FuzzAnswers(f *testing.F) {
+	f.Add(streamed(f, &prompb.ChunkedSeries{Labels: labelsOf("__name__", "m"), Chunks: []prompb.Chunk{xorChunk(f, 5, 1, 2)}}))
+	f.Add([]byte(`[{"metric":"m","tags":{"h":"a"},"dps":{"5":1}}]`))
+	f.Add([]byte(`{"results":[{"series":[{"name":"m","tags":{"h":"a"},"columns":["time","value"],"values":[[5000000,1]]}]}]}`))
+	f.Add([]byte(`{"metric":{"__name__":"m"},"values":[1],"timestamps":[5]}`))
+	kinds := map[string]http.Header{
+		"prometheus": {"Content-Type": {"application/x-streamed-protobuf"}}, "": {"Content-Type": {"application/x-protobuf"}}, "victoriametrics": {}, "influxdb": {}, "opentsdb": {},
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for kind, header := range kinds {
+			if kind == "" {
+				kind = "prometheus"
+			}
+			s, err := Open(kind, SourceOptions{Address: "localhost", Database: map[string]string{"influxdb": "d"}[kind]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			webOf(s).client.Transport = answered{text, header}
+			_, _ = s.Read(t.Context(), "m", 0, 10, func(r Run) error {
+				if len(r.TimesMs) == 0 || len(r.TimesMs) != len(r.Values) || r.Series == nil {
+					t.Fatalf("%+v", r)
+				}
+				return nil
+			})
+		}
+	})
+}
+
+func webOf(s Source) *web {
+	switch s := s.(type) {
+	case prometheus:
+		return s.web
+	case victoriaMetrics:
+		return s.web
+	case influxDB:
+		return s.web
+	case openTSDB:
+		return s.web
+	}
+	return nil
+}
+
+// answered answers without a connection.
+type answered struct {
+	text   []byte
+	header http.Header
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a answered) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.text))}, nil
+}
