@@ -96,13 +96,17 @@ func (p *jsonLineParser) series(l *Line, content []byte) (fault, error) {
 	if s.err == nil && s.peek() != 0 {
 		s.fail("something follows the object")
 	}
+	var wrong fault
 	switch {
 	case s.err != nil:
-		return syntaxFault(s.err.Error()), nil
+		wrong = syntaxFault(s.err.Error())
 	case p.metric.kind != jsonObject:
-		return syntaxFault(`"metric" must be an object of labels`), nil
+		wrong = syntaxFault(`"metric" must be an object of labels`)
 	case p.values.kind != jsonArray || p.timestamps.kind != jsonArray:
-		return syntaxFault(`"values" and "timestamps" must be arrays`), nil
+		wrong = syntaxFault(`"values" and "timestamps" must be arrays`)
+	}
+	if wrong.detail != "" {
+		return wrong, nil
 	}
 	if wrong, err := p.labels(l, content[p.metric.Start:p.metric.End]); wrong.detail != "" || err != nil {
 		return wrong, err

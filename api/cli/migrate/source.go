@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/tickmesh/tickmesh/api/client"
 )
@@ -69,9 +68,6 @@ func temporary(err error) error { return &marked{errTemporary, err} }
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("the source's answer cannot be read: "+format, args...)
 }
-
-// stalenessMarker is Prometheus' mark of the end of a series.
-func stalenessMarker() float64 { return math.Float64frombits(0x7ff0000000000002) }
 
 // once leaves out samples that share a millisecond with the one behind them in their series: the last one counts, as
 // it does for the cluster.
