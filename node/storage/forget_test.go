@@ -60,6 +60,19 @@ func TestLostMarksForgetNothing(t *testing.T) {
 // TestForgetIsLost: the log has lost an entry that forgot a series, and the table on disk has the series' next id: samples
 // that name it are found.
 func TestForgetIsLost(t *testing.T) {
+	for name, of := range map[string]struct {
+		checkpoints, lost int
+	}{
+		"behind a checkpoint":           {2, 1}, // the first entry is not replayed
+		"replayed from its first entry": {0, 1},
+		"with all before it":            {0, 3},
+	} {
+		t.Run(name, func(t *testing.T) { testForgetIsLost(t, of.checkpoints, of.lost) })
+	}
+}
+
+// testForgetIsLost loses so many entries of which the third, which forgets, is the last.
+func testForgetIsLost(t *testing.T, checkpoints, lost int) {
 	n := newLabNode(t, newLabLogs())
 	l := n.logs[0]
 	l.put(l.keys[:1], l.nowMs)
@@ -71,7 +84,7 @@ func TestForgetIsLost(t *testing.T) {
 	batch := e.AppendTo(nil)
 	l.add(entry.Samples, append(entry.AppendBatchHeader(entry.AppendTime(nil, l.nowMs), series.BatchID{}, len(batch)), batch...), func(*slowShard) {})
 	n.apply(0, 1)
-	for range 2 { // the first entry is not replayed
+	for range checkpoints {
 		if err := n.checkpoint(); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +100,7 @@ func TestForgetIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range l.entries[:replayed] {
-			if i == 2 {
+			if i <= 2 && i > 2-lost {
 				continue
 			}
 			if err := n.e.Replay(uint64(i), &l.entries[i].entry); err != nil {

@@ -54,6 +54,9 @@ func (f *Forgotten) Has(id uint32) bool { return f.set.has(id) }
 // Any reports whether any is, or was.
 func (f *Forgotten) Any() bool { return f.set.chunks.Load() != nil }
 
+// Some reports whether any is.
+func (f *Forgotten) Some() bool { return f.set.ones.Load() > 0 }
+
 // IDs returns all that are forgotten. The caller keeps others from being forgotten.
 func (f *Forgotten) IDs() []uint32 { return f.set.list() }
 
