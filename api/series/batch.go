@@ -337,6 +337,68 @@ func (r *BatchReader) NextPoint() bool {
 	return true
 }
 
+// NextRef moves to the next point as NextPoint does, and ends where that does, but fills in Ref alone. A batch is read by one of
+// the two.
+func (r *BatchReader) NextRef() bool {
+	if r.pointsLeft == 0 || r.definitionsLeft != 0 {
+		return false
+	}
+	b := r.rest
+	if len(b) < 2 {
+		r.fail("a point is cut short")
+		return false
+	}
+	control := b[0]
+	b = b[1:]
+	if control&controlScale != 0 {
+		if b[0] > ScaleMax && b[0] != ScaleFloat {
+			r.fail("scale")
+			return false
+		}
+		b = b[1:]
+	}
+	switch control & controlRefMask {
+	case controlRefNext:
+		r.Ref++
+	case controlRefRunStart:
+		r.Ref = r.runStart
+	case controlRefExplicit:
+		z, used := uvarint(b)
+		if used <= 0 {
+			r.fail("reference")
+			return false
+		}
+		b = b[used:]
+		r.Ref = uint32(int64(r.Ref) + unzigzag(z))
+		r.runStart = r.Ref
+	}
+	switch control & controlTimeMask {
+	case controlTimeSame, controlTimeStep:
+	case controlTimeDelta:
+		_, used := uvarint(b)
+		if used <= 0 {
+			r.fail("time")
+			return false
+		}
+		b = b[used:]
+	default:
+		r.fail("time code")
+		return false
+	}
+	length := int(control&controlLengthMask) + 1
+	if len(b) < length {
+		r.fail("a mantissa is cut short")
+		return false
+	}
+	r.rest = b[length:]
+	r.pointsLeft--
+	if r.pointsLeft == 0 && len(r.rest) > 0 {
+		r.fail("bytes after the last point")
+		return false
+	}
+	return true
+}
+
 // reference reads what a control byte says of the reference, from b.
 func (r *BatchReader) reference(control byte, b []byte) (used int, ok bool) {
 	switch control & controlRefMask {

@@ -146,6 +146,10 @@ func FuzzBatchReader(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		keys, points, err := decode(b)
+		refs, errRefs := decodeRefs(b)
+		if (err == nil) != (errRefs == nil) || !slices.EqualFunc(refs, points, func(ref uint32, p batchPoint) bool { return ref == p.Ref }) {
+			t.Fatalf("%x: references are %v (%v) alone, and with the rest %v (%v)", b, refs, errRefs, points, err)
+		}
 		if err != nil {
 			if !errors.Is(err, ErrBatch) {
 				t.Fatal(err)
@@ -158,6 +162,19 @@ func FuzzBatchReader(f *testing.F) {
 			t.Fatalf("%x: %v, %v", b, gotPoints, err)
 		}
 	})
+}
+
+// decodeRefs returns the references of points alone, as far as they can be read.
+func decodeRefs(b []byte) (refs []uint32, err error) {
+	var r BatchReader
+	r.Reset(b)
+	for ok := true; ok; {
+		_, ok = r.NextDefinition()
+	}
+	for r.NextRef() {
+		refs = append(refs, r.Ref)
+	}
+	return refs, r.Err()
 }
 
 func BenchmarkBatchAppend(b *testing.B) {
@@ -184,13 +201,17 @@ func BenchmarkBatchRead(b *testing.B) {
 		}
 	}
 	batch := e.AppendTo(nil)
-	var r BatchReader
-	n := 0
-	for b.Loop() {
-		r.Reset(batch)
-		for r.NextPoint() {
-			n++
-		}
+	for name, next := range map[string]func(*BatchReader) bool{"points": (*BatchReader).NextPoint, "references": (*BatchReader).NextRef} {
+		b.Run(name, func(b *testing.B) {
+			var r BatchReader
+			n := 0
+			for b.Loop() {
+				r.Reset(batch)
+				for next(&r) {
+					n++
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/point")
+		})
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/point")
 }

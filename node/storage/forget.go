@@ -64,7 +64,7 @@ func (s *shard) refuseForgottenLocked(batch []byte) error {
 	for ok := true; ok; {
 		_, ok = r.NextDefinition()
 	}
-	for r.NextPoint() {
+	for r.NextRef() {
 		if s.forgotten.Has(r.Ref) {
 			s.engine.stats.batchesForgotten.Add(1)
 			return fmt.Errorf("%w: series %d of shard %d is forgotten", series.ErrEra, r.Ref, s.number)

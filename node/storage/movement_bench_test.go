@@ -111,10 +111,15 @@ func BenchmarkExportShard(b *testing.B) {
 // and without.
 func BenchmarkApplySamples(b *testing.B) {
 	const points = 200
-	for name, session := range map[string]uint64{"plain": 0, "with-ids": 7} {
+	for name, session := range map[string]uint64{"plain": 0, "with-ids": 7, "forgotten": 7} {
 		b.Run(name, func(b *testing.B) {
-			e := benchShard(b, points, 1)
+			e := benchShard(b, points+1, 1)
 			defer e.Close()
+			if name == "forgotten" { // then batches are looked through before they are applied
+				if err := e.index.Forget(0, []uint32{points}, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
 			var batch series.BatchEncoder
 			index, timeMs := uint64(1), int64(1_700_000_010_000)
 			var body, encoded []byte
