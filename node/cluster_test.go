@@ -31,6 +31,7 @@ type testCluster struct {
 		sync.Mutex
 		nodes map[string]*Node
 		cut   map[[2]string]bool // from, to
+		tells map[string]bool    // nodes that tell what they know of entries that forget series: those of an earlier version do not
 		m     *shardmap.Map
 	}
 	disks       map[string]*vfs.MemFS
@@ -41,7 +42,6 @@ type testCluster struct {
 	logBytesMax int64
 	options     func(node string, o *Options)      // nil: none are changed
 	clock       func(node string) func() time.Time // nil: nodes do not tell their clocks
-	forgets     bool                               // nodes tell what they know of entries that forget series
 	stop        chan struct{}
 	ended       sync.WaitGroup
 }
@@ -59,7 +59,7 @@ func (p testPeers) Send(to string, envelope []byte) {
 		if p.cluster.clock != nil {
 			n.HeardClock(p.self, p.cluster.clock(p.self)().UnixMilli())
 		}
-		if self := p.cluster.reach("", p.self); self != nil && p.cluster.forgets {
+		if self := p.cluster.reach("", p.self); self != nil && p.cluster.tells(p.self) {
 			n.HeardForgets(p.self, self.Forgets())
 		}
 	}
@@ -99,9 +99,24 @@ func (c *testCluster) reach(from, to string) *Node {
 	return c.mu.nodes[to]
 }
 
+func (c *testCluster) tells(node string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.tells[node]
+}
+
+// upgrade makes nodes tell what they know of entries that forget series.
+func (c *testCluster) upgrade(nodes ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, node := range nodes {
+		c.mu.tells[node] = true
+	}
+}
+
 func newTestCluster(t *testing.T) *testCluster {
 	c := &testCluster{t: t, disks: map[string]*vfs.MemFS{}, lives: map[string]*atomic.Bool{}, mode: SyncInterval, stop: make(chan struct{})}
-	c.mu.nodes, c.mu.cut = map[string]*Node{}, map[[2]string]bool{}
+	c.mu.nodes, c.mu.cut, c.mu.tells = map[string]*Node{}, map[[2]string]bool{}, map[string]bool{}
 	c.ended.Go(c.publish)
 	t.Cleanup(func() {
 		close(c.stop)

@@ -127,12 +127,12 @@ func (n *Node) forget(ctx context.Context) error {
 		return nil
 	}
 	// Another one may have sent such entries already.
-	if !f.alone && (f.any(forgetsKept) || n.options.ForgetSeries && f.all(forgetsUnderstood)) {
+	if f.any(forgetsKept) {
 		if err := n.engine.LetForget(); err != nil {
 			return err
 		}
 	}
-	if !n.options.ForgetSeries || !f.all(forgetsKept) {
+	if !n.options.ForgetSeries || !f.all(forgetsUnderstood) {
 		return nil
 	}
 	if f.turns++; len(f.found) == 0 || f.turns > forgetTurnsMax {
@@ -142,8 +142,12 @@ func (n *Node) forget(ctx context.Context) error {
 	if len(f.found) == 0 {
 		return nil
 	}
+	// Others hear of it, and do the same: until they have, none of them may get such an entry.
 	if err := n.engine.LetForget(); err != nil {
 		return err
+	}
+	if !f.all(forgetsKept) {
+		return nil
 	}
 	for shard, ids := range f.found {
 		left := ids[:0]

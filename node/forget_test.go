@@ -31,6 +31,36 @@ func deleteAll(t *testing.T, n *Node) {
 	}
 }
 
+// TestForgetsOnlyWhenAsked: without ForgetSeries nothing is forgotten, and the folder stays one that an earlier version opens.
+// What is there to forget is forgotten after a start with it.
+func TestForgetsOnlyWhenAsked(t *testing.T) {
+	clock := newClock(1_700_000_000_000)
+	options := testOptions(vfs.NewMemFS(), SyncAlways)
+	options.Clock, options.ForgetSeries = clock.now, false
+	n := mustOpen(t, options)
+	const count = 40
+	for i := range count {
+		put(t, n, testKey(i), clock.ms.Load(), float64(i))
+	}
+	deleteAll(t, n)
+	if err := n.engine.Flush(); err != nil { // what waits in the page log is not looked at
+		t.Fatal(err)
+	}
+	for range 3 {
+		clock.ms.Add(int64(forgetWalkPause / time.Millisecond))
+		time.Sleep(2 * maintainInterval)
+	}
+	if n.engine.LetsForget() || n.engine.Stats().SeriesForgotten > 0 {
+		t.Fatal("series are forgotten that nobody wanted to be")
+	}
+	options.ForgetSeries = true
+	n = reopen(t, n, options)
+	awaitForgotten(t, n, clock, count)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestForgetsDeleted: series whose samples are deleted are forgotten. Who names one by its id is told to send the key,
 // which gets another id, and the folder says by its format that an older program cannot read it.
 func TestForgetsDeleted(t *testing.T) {
@@ -194,7 +224,36 @@ func TestForgettingAgreesWithModel(t *testing.T) {
 	}
 }
 
-// TestClusterForgets: nothing is forgotten before all nodes have told that their folders say so; then it is on all copies
+// mustNotForget gives nodes the time to forget, and makes sure that none does, and no folder becomes one that an earlier version
+// refuses.
+func mustNotForget(t *testing.T, c *testCluster, clock *fakeClock, live series.Key) {
+	t.Helper()
+	for range 3 {
+		clock.ms.Add(int64(forgetWalkPause / time.Millisecond))
+		c.write(live, clock.ms.Load(), 1, series.BatchID{}) // so that all hear of each other
+		time.Sleep(2 * maintainInterval)
+	}
+	for _, name := range c.names() {
+		if n := c.reach("", name); n.engine.LetsForget() || n.engine.Stats().SeriesForgotten > 0 {
+			t.Fatalf("node %s goes on", name)
+		}
+	}
+}
+
+// TestClusterWithNothingToForget: then folders stay such that an earlier version opens them.
+func TestClusterWithNothingToForget(t *testing.T) {
+	c := newTestCluster(t)
+	clock := newClock(1_700_000_000_000)
+	c.options = func(_ string, o *Options) { o.Clock = clock.now }
+	for _, name := range []string{"a", "b", "c"} {
+		c.open(name)
+	}
+	c.create(roles2(), "a", "b", "c")
+	c.upgrade("a", "b", "c")
+	mustNotForget(t, c, clock, testKey(0))
+}
+
+// TestClusterForgets: nothing is forgotten while one node is of an earlier version, be it a witness. Then it is on all copies
 // alike, and whoever leads next gives the same other ids.
 func TestClusterForgets(t *testing.T) {
 	c := newTestCluster(t)
@@ -230,18 +289,11 @@ func TestClusterForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 3 {
-		clock.ms.Add(int64(forgetWalkPause / time.Millisecond))
-		time.Sleep(2 * maintainInterval)
+	for _, upgraded := range [][]string{nil, {"a", "b"}} {
+		c.upgrade(upgraded...)
+		mustNotForget(t, c, clock, testKey(count))
 	}
-	for _, n := range full {
-		if n.engine.LetsForget() || n.engine.Stats().SeriesForgotten > 0 {
-			t.Fatal("a node goes on though others have not told that they understand")
-		}
-	}
-	c.mu.Lock()
-	c.forgets = true
-	c.mu.Unlock()
+	c.upgrade("c")
 	c.await("all is forgotten on both copies", func() bool {
 		clock.ms.Add(int64(forgetWalkPause / time.Millisecond))
 		c.write(testKey(count), clock.ms.Load(), 1, series.BatchID{}) // so that all hear of each other

@@ -109,6 +109,11 @@ type TickMeshClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == '0' || self.endsWith('d') || self.endsWith('w') || self.endsWith('y') || duration(self) >= duration('1h')",message="retention must be 0, for ever, or at least 1h: samples are dropped by the partition"
 	// +optional
 	Retention Duration `json:"retention,omitempty"`
+	// Forget series whose samples are all gone. It begins when there are such series and all nodes are of a version that can,
+	// and earlier versions do not open the volumes from then on: false until a new version is to stay. Default: false. A
+	// change restarts the nodes one at a time.
+	// +optional
+	ForgetSeries bool `json:"forgetSeries,omitempty"`
 	// Bytes a second that a node sends to others, at most, and takes from them, when copies
 	// of shards move: at least 64Ki; 0: no limit. Default: 16Mi, half of what a good SD card
 	// writes. A change restarts the nodes one at a time.

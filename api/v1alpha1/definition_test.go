@@ -112,6 +112,7 @@ func TestClusterIsChecked(t *testing.T) {
 		{"demo", "replaceAfter: '0'", "at least 30s"},
 		{"demo", "replaceAfter: 1d", ""},
 		{"demo", "moveRate: 20Mi", ""},
+		{"demo", "forgetSeries: true", ""},
 		{"demo", "moveRate: 0", ""},
 		{"demo", "moveRate: 64Ki", ""},
 		{"demo", "moveRate: 65535", "at least 64Ki"},

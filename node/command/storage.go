@@ -36,7 +36,7 @@ func (s *StorageFlags) Define(f *pflag.FlagSet) {
 	f.Var(&s.PageFileBytes, "page-file-bytes", "size of the page log's files")
 	s.digestInterval = settings.Duration(24 * time.Hour)
 	f.Var(&s.digestInterval, "digest-interval", "rest between two readings of all closed days, which find what disks have lost and compare the copies; 0: never")
-	f.BoolVar(&s.forgetSeries, "forget-series", false, "forget series whose samples are all gone; programs before this version do not open such a folder")
+	f.BoolVar(&s.forgetSeries, "forget-series", false, "forget series whose samples are all gone; earlier programs do not open a folder that has")
 	settings.Group(f, settings.HeadingStorage, "data-dir", "retention", "wal-sync", "wal-sync-interval",
 		"checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes", "digest-interval", "forget-series")
 	settings.Hide(f, "checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes")

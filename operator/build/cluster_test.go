@@ -98,6 +98,7 @@ var specs = map[string]string{
   walSync: always
   retention: 90d
   moveRate: 50Mi
+  forgetSeries: true
   replaceAfter: 30m
   routers: {autoscaling: {min: 2, max: 8, cpuPercent: 60}}
   envoy: {replicas: 3, connectionsMax: 5000, accessLog: true}

@@ -34,7 +34,7 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		// machine for ever, so that it would stay there when there is another one again.
 		spread: spread{machinesRequired: true, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},
 		container: corev1.Container{
-			Args: nodeArguments(c, f), Env: append(peerEnvironment(c, f), envPodName()), Resources: nodes.Resources,
+			Args: nodeArguments(c, f), Env: nodeEnvironment(c, f), Resources: nodes.Resources,
 			Ports:        []corev1.ContainerPort{containerPort("rpc", PortNodeRPC), containerPort(portMetrics, PortNodeHTTP)},
 			VolumeMounts: []corev1.VolumeMount{{Name: volumeData, MountPath: dirData}, mount(volumePod, dirPod)},
 		},
@@ -58,6 +58,15 @@ func nodeArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 		args = append(args, "--move-rate="+strconv.FormatInt(c.Spec.MoveRate.Value(), 10))
 	}
 	return append(args, clusterArguments(c, f, IdentityNode)...)
+}
+
+// nodeEnvironment is what older images of spec.image pass over, where they would refuse an argument.
+func nodeEnvironment(c *v1alpha1.TickMeshCluster, f Facts) []corev1.EnvVar {
+	env := peerEnvironment(c, f)
+	if c.Spec.ForgetSeries {
+		env = append(env, corev1.EnvVar{Name: "TICKMESH_FORGET_SERIES", Value: "true"})
+	}
+	return append(env, envPodName())
 }
 
 // clusterArguments are those that nodes and routers have in common.
