@@ -91,6 +91,27 @@ func TestSeriesMax(t *testing.T) {
 	}
 }
 
+// TestSeriesMaxOfForgotten: series that are forgotten leave their places to others, which those of a start know, too.
+func TestSeriesMaxOfForgotten(t *testing.T) {
+	clock := newClock(1_700_000_000_000)
+	fs := vfs.NewMemFS()
+	o := testOptions(fs, SyncOff)
+	o.Limits.SeriesMax, o.Clock = 25, clock.now
+	n := mustOpen(t, o)
+	checkLimited(t, n, writeSeries(t, n, 0, 30, 1), 0, 30, 1, 25)
+	deleteAll(t, n)
+	if err := n.engine.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	awaitForgotten(t, n, clock, 25)
+	checkLimited(t, n, writeSeries(t, n, 30, 45, 2), 30, 45, 2, 15)
+	n = reopen(t, n, o)
+	checkLimited(t, n, writeSeries(t, n, 45, 60, 3), 45, 60, 3, 10)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestSeriesMaxHoldsForManyWriters lets writers race for the last places.
 func TestSeriesMaxHoldsForManyWriters(t *testing.T) {
 	o := testOptions(vfs.NewMemFS(), SyncOff)

@@ -25,6 +25,8 @@ type Index interface {
 	LookupSeries(key series.Key) (ref series.Ref, known bool, err error)
 	// SeriesCount returns the number of series that were ever created.
 	SeriesCount() int64
+	// SeriesKnown returns how many of them are not forgotten.
+	SeriesKnown() int64
 	// SeriesMax returns how many series memory has room for.
 	SeriesMax() int64
 }

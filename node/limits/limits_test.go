@@ -18,6 +18,7 @@ func (f fakeIndex) LookupSeries(key series.Key) (series.Ref, bool, error) {
 	return series.Ref{}, f[string(key)], nil
 }
 func (f fakeIndex) SeriesCount() int64 { return int64(len(f)) }
+func (f fakeIndex) SeriesKnown() int64 { return int64(len(f)) }
 func (f fakeIndex) SeriesMax() int64   { return math.MaxInt64 }
 
 // shortIndex has memory for so many series.

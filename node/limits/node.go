@@ -41,7 +41,7 @@ func (l *nodeLimiter) admitAll(n int64, index Index) error {
 	if most := index.SeriesMax(); most-n < l.mu.admitted+index.SeriesCount() {
 		return fmt.Errorf("%w: %d new series would be more than the %d that this node has memory for: give it more (--memory-limit), or add nodes", series.ErrSeriesLimit, n, most)
 	}
-	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+index.SeriesCount()+n > most {
+	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+index.SeriesKnown()+n > most {
 		return fmt.Errorf("%w: %d new series would be more than the %d that --series-max allows", series.ErrSeriesLimit, n, most)
 	}
 	if most := float64(l.bounds.SeriesPerSecondMax); most > 0 {
@@ -63,7 +63,7 @@ func (l *nodeLimiter) admit(index Index) error {
 	if most := index.SeriesMax(); l.mu.admitted+index.SeriesCount() >= most {
 		return fmt.Errorf("%w: there are %d series, the most that this node has memory for: give it more (--memory-limit), or add nodes", series.ErrSeriesLimit, most)
 	}
-	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+index.SeriesCount() >= most {
+	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+index.SeriesKnown() >= most {
 		return fmt.Errorf("%w: there are %d series, the most that --series-max allows", series.ErrSeriesLimit, most)
 	}
 	if err := l.admitNowLocked(); err != nil {

@@ -83,6 +83,9 @@ func (f *forgets) has(shard uint16, id series.ID) bool { return f.of(shard).Has(
 // ForgottenOf returns which ids of a shard are forgotten, for the life of the Index.
 func (x *Index) ForgottenOf(shard uint16) *Forgotten { return x.forgets.of(shard) }
 
+// Known returns the number of series that are not forgotten.
+func (x *Index) Known() int64 { return int64(x.Len()) - x.forgets.hidden.ones.Load() }
+
 // Forget forgets series of a shard by an entry of its log: ids that were given. From now on they are
 // not found by their keys, nor by queries. The caller holds the lock of the shard. After an error it may be
 // repeated. Errors: *CorruptError, *vfs.FaultError.

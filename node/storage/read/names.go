@@ -201,6 +201,9 @@ func (s *Source) Resolve(hint uint32, keys []series.Key, refs []series.Ref) {
 // SeriesCount returns the number of series that were ever created.
 func (s *Source) SeriesCount() int64 { return int64(s.o.Index.Len()) }
 
+// SeriesKnown returns how many of them are not forgotten.
+func (s *Source) SeriesKnown() int64 { return s.o.Index.Known() }
+
 // Count returns the number of series of a database that have samples.
 func (n Names) Count(ctx context.Context, database string) (int64, error) {
 	ctx, leave, err := n.source.enter(ctx)
