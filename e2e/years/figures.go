@@ -31,9 +31,9 @@ type Figures []Figure
 
 const (
 	whySpeed = "depends on the machine"
-	// Of the series table. It does not forget series yet: ARCHITECTURE.md, "Known limits". When it does,
-	// these are claimed by an empty reason.
-	whyForgets = "the series table does not forget"
+	// Of the series table. Of series that are forgotten it keeps the keys: ARCHITECTURE.md, "Known limits". When it
+	// does not, these are claimed by an empty reason.
+	whyForgets = "the series table keeps the keys of forgotten series"
 	whyEver    = "counts what ever was"
 )
 
