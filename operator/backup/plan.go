@@ -99,6 +99,12 @@ func Ended(s *v1alpha1.JobStatus) bool {
 	return meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionFailed)
 }
 
+// Runs reports whether a Job works for a backup or restore: not while it waits for its cluster, also
+// when it had begun before its Job was made, or was lost.
+func Runs(s *v1alpha1.JobStatus) bool {
+	return s.Phase == v1alpha1.JobPhaseRunning || s.Phase == v1alpha1.JobPhaseVerifying
+}
+
 // take takes the figures of a report.
 func (r *Report) take(s *v1alpha1.JobStatus) {
 	if r != nil {

@@ -249,3 +249,29 @@ func metaEqual(a, b []metav1.Condition) bool {
 	}
 	return true
 }
+
+// A cluster waits for what runs, and what waits for the cluster does not run: an operator that is killed
+// before it makes the Job, or a Job that somebody deletes, does not have the two wait for each other.
+func TestRuns(t *testing.T) {
+	cluster, running := ClusterState{Exists: true, UID: "u"}, Job{State: JobRunning}
+	b, r := &v1alpha1.TickMeshBackup{}, &v1alpha1.TickMeshRestore{}
+	pass := func(job Job) (bool, bool) {
+		PlanBackup(b, &BackupFacts{Cluster: cluster, Held: true, Backup: job})
+		PlanRestore(r, &RestoreFacts{Cluster: cluster, Restore: job})
+		return Runs(&b.Status.JobStatus), Runs(&r.Status.JobStatus)
+	}
+	if backup, restore := pass(Job{}); !backup || !restore || b.Status.StartedAt == nil || r.Status.StartedAt == nil {
+		t.Fatal("they do not begin")
+	}
+	cluster.Rests = true
+	if backup, restore := pass(running); !backup || !restore {
+		t.Error("Jobs run, and the cluster does not wait for them")
+	}
+	if backup, restore := pass(Job{}); backup || restore {
+		t.Errorf("the cluster waits for what waits for it: %+v, %+v", b.Status, r.Status)
+	}
+	cluster.Rests = false
+	if backup, restore := pass(Job{}); !backup || !restore {
+		t.Error("they do not begin when it is awake")
+	}
+}

@@ -11,6 +11,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,6 +33,8 @@ type Facts struct {
 	// Name is that of the restore, and Restore what there is of it; nil: nothing.
 	Name    string
 	Restore *v1alpha1.TickMeshRestore
+	// Unknown is the reason why it is not known what there is of it; nil: it is.
+	Unknown error
 }
 
 // Plan describes how far the cluster is.
@@ -64,6 +67,8 @@ func Decide(f Facts) Plan {
 		return Plan{Phase: f.Phase, Message: "the backup is not restored: there were nodes or volumes before, or a person has said so"}
 	case f.Skipped:
 		return Plan{Phase: v1alpha1.BootstrapSkipped, Message: "the backup is not restored, as the annotation " + v1alpha1.AnnotationBootstrap + " says"}
+	case f.Unknown != nil:
+		return Plan{Phase: cmp.Or(f.Phase, v1alpha1.BootstrapPending), Message: f.Unknown.Error()}
 	case f.Restore == nil && !f.Serves:
 		return Plan{Phase: v1alpha1.BootstrapPending, Message: "the backup is restored when all shards take writes"}
 	case f.Restore == nil:

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -46,6 +47,9 @@ func TestDecide(t *testing.T) {
 			f.Phase, f.Restore, f.Skipped = v1alpha1.BootstrapFailed, restore(v1alpha1.ConditionFailed), true
 		}, v1alpha1.BootstrapSkipped, false, "annotation"},
 		"it was complete, and is gone":   {func(f *Facts) { f.Phase, f.Serves, f.Fresh = v1alpha1.BootstrapComplete, true, true }, v1alpha1.BootstrapComplete, false, "was restored"},
+		"it runs, and nobody can say":    {func(f *Facts) { f.Phase, f.Unknown = v1alpha1.BootstrapRestoring, errors.New("away") }, v1alpha1.BootstrapRestoring, false, "away"},
+		"it failed, and nobody can say":  {func(f *Facts) { f.Phase, f.Serves, f.Unknown = v1alpha1.BootstrapFailed, true, errors.New("away") }, v1alpha1.BootstrapFailed, false, "away"},
+		"it is new, and nobody can say":  {func(f *Facts) { f.Serves, f.Unknown = true, errors.New("away") }, v1alpha1.BootstrapPending, false, "away"},
 		"it was skipped, and serves now": {func(f *Facts) { f.Phase, f.Serves = v1alpha1.BootstrapSkipped, true }, v1alpha1.BootstrapSkipped, false, "not restored"},
 		"its status was lost":            {func(f *Facts) { f.Fresh, f.Serves = false, true }, v1alpha1.BootstrapSkipped, false, "before"},
 	} {

@@ -6,7 +6,8 @@
 //	H1  Components stop in the reverse of the order in which they start: Envoy, routers, nodes,
 //	    etcd. One stops when no pod of those after it is left, so that no request is cut off and
 //	    no node is without etcd. It stops by its number of pods, as which volumes stay.
-//	H2  A backup or restore that has begun ends first.
+//	H2  A backup or restore that runs ends first. Until a component stops the cluster is kept as
+//	    one that is awake: what it waits for may need a node that is lost.
 //	H3  Components start in order, each when those before it serve. One that does not serve in
 //	    time holds nobody up: nodes have to run so that a lost etcd can be made anew.
 //	H4  What is wanted can change at any moment: what is there is all that is gone by.
@@ -55,10 +56,11 @@ type Plan struct {
 	Stage   Stage
 	Stopped map[string]bool
 	Waiting string // for what, as a part of a sentence; empty: for nothing
+	begun   bool   // a component is stopped
 }
 
-// Rests reports whether the cluster is kept as it is, as it sleeps or is about to.
-func (p *Plan) Rests() bool { return p.Stage == FallingAsleep || p.Stage == Asleep }
+// Rests reports whether the cluster is kept as it is, as it sleeps or has begun to fall asleep.
+func (p *Plan) Rests() bool { return p.Stage == Asleep || p.Stage == FallingAsleep && p.begun }
 
 // Decide returns the Plan that keeps the rules H1 to H4.
 func Decide(f Facts) Plan {
@@ -70,11 +72,10 @@ func Decide(f Facts) Plan {
 
 func (f *Facts) sleep() Plan {
 	plan := Plan{Stage: FallingAsleep, Stopped: map[string]bool{}}
-	begun := false
 	for i := range f.Components {
-		begun = begun || f.Components[i].Stopped
+		plan.begun = plan.begun || f.Components[i].Stopped
 	}
-	if f.Busy != "" && !begun {
+	if f.Busy != "" && !plan.begun {
 		plan.Waiting = f.Busy
 		return plan
 	}

@@ -78,6 +78,28 @@ func absent(f *Facts) {
 	}
 }
 
+// A cluster that serves, as a backup runs or as Envoy cannot be stopped, is repaired like any other.
+func TestRests(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(f *Facts)
+		rests  bool
+	}{
+		"awake":              {func(*Facts) {}, false},
+		"a restore runs":     {func(f *Facts) { f.Wanted, f.Busy = true, "restore a runs" }, false},
+		"nothing is stopped": {func(f *Facts) { f.Wanted = true }, false},
+		"Envoy is stopped":   {func(f *Facts) { f.Wanted = true; stop(f, 3, 1) }, true},
+		"it sleeps":          {func(f *Facts) { f.Wanted = true; stopAll(f) }, true},
+		"it was never there": {func(f *Facts) { f.Wanted = true; absent(f) }, true},
+		"it wakes":           {func(f *Facts) { stopAll(f) }, false},
+	} {
+		f := awake()
+		test.change(&f)
+		if plan := Decide(f); plan.Rests() != test.rests {
+			t.Errorf("%s: %+v", name, plan)
+		}
+	}
+}
+
 // However often a person changes their mind, no component is stopped while a later one has pods,
 // none starts before the earlier ones serve, and in the end all is as it was asked for last.
 func TestOrder(t *testing.T) {

@@ -7,6 +7,7 @@
 package maintenance
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,8 +20,8 @@ type State struct {
 	Open bool
 	// Until is when that changes; zero: never.
 	Until time.Time
-	// Problem describes what cannot be read of the windows or the annotation; nil: all can. A
-	// window that cannot be read never opens.
+	// Problem describes what cannot be read of the windows or the annotation, or that no window ever
+	// opens; nil: nothing. A window that cannot be read never opens.
 	Problem error
 }
 
@@ -48,11 +49,14 @@ func Decide(c *v1alpha1.TickMeshCluster, now time.Time) (s State) {
 		case err != nil:
 			s.Problem = fmt.Errorf("annotation %s: %q is no time such as %s", v1alpha1.AnnotationMaintainUntil, text, now.UTC().Format(time.RFC3339))
 		case until.After(now):
-			s.open(until)
+			s.open(until.Truncate(time.Second)) // as the status has it
 		}
 	}
 	if !s.Open {
 		s.Until = opens
+		if opens.IsZero() && s.Problem == nil {
+			s.Problem = errors.New("spec.maintenance.windows: none of them ever opens")
+		}
 	}
 	return s
 }

@@ -48,19 +48,12 @@ func (p *pass) bootstrapCluster(ctx context.Context) error {
 	if !p.bootstrap.Closed() {
 		return nil
 	}
-	restore := &v1alpha1.TickMeshRestore{}
-	found, err := p.objects.FindLive(ctx, f.Name, restore)
-	if err != nil {
-		return fmt.Errorf("look for TickMeshRestore %s: %w", f.Name, err)
-	}
-	if found {
-		if err := ownership.CheckObject(p.cluster, v1alpha1.KindRestore, restore); err != nil {
-			return err
-		}
-		f.Restore = restore
-	}
+	f.Restore, f.Unknown = p.bootstrapRestore(ctx, f.Name)
 	f.Serves = p.nodes.serve()
 	p.bootstrap = bootstrap.Decide(f)
+	if f.Unknown != nil {
+		return f.Unknown
+	}
 	if !p.bootstrap.Create || !p.takes(step{taken: unlessResting}) {
 		return nil
 	}
@@ -68,6 +61,19 @@ func (p *pass) bootstrapCluster(ctx context.Context) error {
 		return fmt.Errorf("make TickMeshRestore %s: %w", f.Name, err)
 	}
 	return nil
+}
+
+// bootstrapRestore returns the restore that the cluster begins with; nil: there is none.
+func (p *pass) bootstrapRestore(ctx context.Context, name string) (*v1alpha1.TickMeshRestore, error) {
+	restore := &v1alpha1.TickMeshRestore{}
+	found, err := p.objects.FindLive(ctx, name, restore)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("look for TickMeshRestore %s: %w", name, err)
+	case !found:
+		return nil, nil
+	}
+	return restore, ownership.CheckObject(p.cluster, v1alpha1.KindRestore, restore)
 }
 
 // bootstrapStatus returns what the status says of it; nil: nothing is asked for.

@@ -56,8 +56,8 @@ func (p *pass) hibernate(ctx context.Context) error {
 	return err
 }
 
-// runningJobs returns which backups and restores of the cluster have begun and not ended; empty:
-// none.
+// runningJobs returns a backup or restore of the cluster that runs; empty: none does. One that is
+// being deleted needs the cluster no more, however long its data take to go.
 func (p *pass) runningJobs(ctx context.Context) (string, error) {
 	var backups v1alpha1.TickMeshBackupList
 	var restores v1alpha1.TickMeshRestoreList
@@ -66,20 +66,17 @@ func (p *pass) runningJobs(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("list backups and restores: %w", err)
 	}
 	for i := range backups.Items {
-		if b := &backups.Items[i]; b.Spec.ClusterRef.Name == p.cluster.Name && begun(&b.Status.JobStatus) {
+		if b := &backups.Items[i]; b.Spec.ClusterRef.Name == p.cluster.Name && b.DeletionTimestamp == nil && backup.Runs(&b.Status.JobStatus) {
 			return "backup " + b.Name + " runs", nil
 		}
 	}
 	for i := range restores.Items {
-		if r := &restores.Items[i]; r.Spec.ClusterRef.Name == p.cluster.Name && begun(&r.Status.JobStatus) {
+		if r := &restores.Items[i]; r.Spec.ClusterRef.Name == p.cluster.Name && r.DeletionTimestamp == nil && backup.Runs(&r.Status.JobStatus) {
 			return "restore " + r.Name + " runs", nil
 		}
 	}
 	return "", nil
 }
-
-// begun reports whether a backup or restore has begun and not ended.
-func begun(s *v1alpha1.JobStatus) bool { return s.StartedAt != nil && !backup.Ended(s) }
 
 // rests reports whether a cluster sleeps, falls asleep or wakes, as its status says.
 func rests(c *v1alpha1.TickMeshCluster) bool {

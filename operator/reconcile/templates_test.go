@@ -37,7 +37,7 @@ func TestServingNodes(t *testing.T) {
 			seen.NodePods[ordinal] = pod
 		}
 		wanted, _ := workloadOf(nodeSet("new"))
-		is, err := (&templates{seen: seen}).component(wanted, true)
+		is, err := (&templates{seen: seen, pressing: func(string) bool { return false }}).component(wanted, true)
 		if err != nil || is.Serving != test.want || is.Ready != (test.unready == 0) {
 			t.Errorf("%d ready, %d not: %+v, %v", test.ready, test.unready, is, err)
 		}

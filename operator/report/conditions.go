@@ -317,7 +317,7 @@ func (f *Facts) settled() verdict {
 	case v1alpha1.BootstrapComplete, v1alpha1.BootstrapSkipped:
 	}
 	if problem := f.Maintenance.Problem; problem != nil {
-		return no(reasonBadMaintenance, problem.Error()+"; what it allows is not known, and nothing is restarted for it")
+		return no(reasonBadMaintenance, problem.Error()+"; nothing is restarted for it")
 	}
 	if waiting := f.deferred(); len(waiting) > 0 {
 		return yes(reasonMaintenance, fmt.Sprintf("%s: pods are to be made anew, and wait: %s; the annotation %s lets them begin before that",
