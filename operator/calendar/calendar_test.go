@@ -32,3 +32,24 @@ func TestLatest(t *testing.T) {
 		}
 	})
 }
+
+// A time that a change of clocks leaves out does not come, and one that it brings twice comes twice.
+func TestChangeOfClocks(t *testing.T) {
+	times, err := Parse("30 2 * * *", "Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after, want := range map[string]string{
+		"2026-03-28T02:00:00Z": "2026-03-30T00:30:00Z", // not on the 29th
+		"2026-10-24T12:00:00Z": "2026-10-25T00:30:00Z",
+		"2026-10-25T00:30:00Z": "2026-10-25T01:30:00Z", // again
+	} {
+		from, err := time.Parse(time.RFC3339, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next := times.Next(from).UTC().Format(time.RFC3339); next != want {
+			t.Errorf("after %s: %s", after, next)
+		}
+	}
+}
