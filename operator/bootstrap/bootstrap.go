@@ -82,6 +82,9 @@ func Decide(f Facts) Plan {
 			f.Name, failed.Message, v1alpha1.AnnotationBootstrap, v1alpha1.BootstrapSkip)}
 	case complete != nil && complete.Status == metav1.ConditionTrue:
 		return Plan{Phase: v1alpha1.BootstrapComplete, Message: "the backup was restored: " + complete.Message}
+	case complete != nil && f.Restore.Status.Phase == v1alpha1.JobPhasePending: // maybe for ever, as for a backup that is gone
+		return Plan{Phase: v1alpha1.BootstrapRestoring, Message: fmt.Sprintf("TickMeshRestore %s waits: %s; clients are kept out, and let in without the backup with the annotation %s=%s",
+			f.Name, complete.Message, v1alpha1.AnnotationBootstrap, v1alpha1.BootstrapSkip)}
 	case complete != nil:
 		return Plan{Phase: v1alpha1.BootstrapRestoring, Message: fmt.Sprintf("TickMeshRestore %s: %s", f.Name, complete.Message)}
 	}

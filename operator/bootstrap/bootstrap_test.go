@@ -39,7 +39,11 @@ func TestDecide(t *testing.T) {
 		"the restore is there": {func(f *Facts) {
 			f.Phase, f.Serves, f.Restore = v1alpha1.BootstrapPending, true, &v1alpha1.TickMeshRestore{}
 		}, v1alpha1.BootstrapRestoring, false, "begins"},
-		"it runs":                 {func(f *Facts) { f.Phase, f.Restore = v1alpha1.BootstrapRestoring, restore("") }, v1alpha1.BootstrapRestoring, false, "demo-bootstrap: 42"},
+		"it runs": {func(f *Facts) { f.Phase, f.Restore = v1alpha1.BootstrapRestoring, restore("") }, v1alpha1.BootstrapRestoring, false, "demo-bootstrap: 42"},
+		"it waits for the backup": {func(f *Facts) {
+			f.Phase, f.Restore = v1alpha1.BootstrapRestoring, restore("")
+			f.Restore.Status.Phase = v1alpha1.JobPhasePending
+		}, v1alpha1.BootstrapRestoring, false, "bootstrap=skip"},
 		"it is complete":          {func(f *Facts) { f.Phase, f.Restore = v1alpha1.BootstrapRestoring, restore(v1alpha1.ConditionComplete) }, v1alpha1.BootstrapComplete, false, "42 samples"},
 		"it failed":               {func(f *Facts) { f.Phase, f.Restore = v1alpha1.BootstrapRestoring, restore(v1alpha1.ConditionFailed) }, v1alpha1.BootstrapFailed, false, "delete it"},
 		"a person has deleted it": {func(f *Facts) { f.Phase, f.Serves = v1alpha1.BootstrapFailed, true }, v1alpha1.BootstrapRestoring, true, "is made"},
