@@ -24,8 +24,8 @@ type Log struct {
 
 // Warn writes the line, with how many were left out before it, or counts it as left out.
 func (l *Log) Warn(message string, args ...any) {
-	now := l.Clock()
 	l.mu.Lock()
+	now := l.Clock() // under the lock, as one who read it earlier and came later would look like a clock that went back
 	// A clock that went back writes a line: it must not be silent until it is where it was.
 	if since := now.Sub(l.mu.told); !l.mu.told.IsZero() && since >= 0 && since < Interval {
 		l.mu.leftOut++

@@ -31,3 +31,22 @@ func TestLimitedLog(t *testing.T) {
 	l.Warn("w")
 	lines(3)
 }
+
+// TestTogether: of two that warn at once one writes, whatever their order between the clock and the lock.
+func TestTogether(t *testing.T) {
+	var out bytes.Buffer
+	l := &Log{Logger: slog.New(slog.NewTextHandler(&out, nil))}
+	now, overtaken := time.Unix(1_700_000_000, 0), false
+	l.Clock = func() time.Time {
+		mine := now
+		if now = now.Add(time.Microsecond); !overtaken && l.mu.TryLock() { // nothing keeps another from coming first
+			l.mu.Unlock()
+			overtaken = true
+			l.Warn("second")
+		}
+		return mine
+	}
+	if l.Warn("first"); strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("more than one line:\n%s", out.String())
+	}
+}
