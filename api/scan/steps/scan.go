@@ -279,5 +279,9 @@ func (l *lastFold) add(p scan.Point) error {
 	if err != nil {
 		return err
 	}
-	return l.account.Hold(int64(l.bytes))
+	if err = l.account.Hold(int64(l.bytes)); errors.As(err, new(*scan.LimitError)) {
+		l.short = true // samples are read with fewer groups at once
+		return scan.ErrStopped
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package steps_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,13 +215,14 @@ func BenchmarkFolder(b *testing.B) {
 // account notes what is charged. It refuses what is beyond most.
 type account struct {
 	held, most, top int64
+	refusal         error // nil: errAccount
 }
 
 var errAccount = errors.New("the account is full")
 
 func (a *account) Take(bytes int64) error {
 	if a.held+bytes > a.most {
-		return errAccount
+		return cmp.Or(a.refusal, errAccount)
 	}
 	a.held += bytes
 	a.top = max(a.top, a.held)
@@ -274,5 +276,26 @@ func TestHeldIsCharged(t *testing.T) {
 		if err := steps.Scan(t.Context(), reader, r, func(int, *scan.Chunk) error { return nil }); !errors.Is(err, errAccount) || a.held != 0 {
 			t.Errorf("%s: %v of a full account; %d bytes are left", name, err, a.held)
 		}
+	}
+}
+
+// TestNewestGroupsBeyondTheAccount: where the groups of newest samples are more than the account may ever have, samples are
+// read, which needs fewer groups at once.
+func TestNewestGroupsBeyondTheAccount(t *testing.T) {
+	const groups, most = 20_000, 2 << 20 // one group takes 170 bytes or more
+	m := scantest.NewMemory()
+	for i := range groups {
+		if err := m.Put(scantest.Key("", "m", "n", fmt.Sprint(i)), series.Sample{TimeMs: 50_000, Value: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := request(scan.StepNewest, &scan.Fold{Kind: scan.FoldMax, Names: []string{"n"}})
+	r.Steps.FirstMs, r.Steps.LastMs, r.FromMs = 100_000, 100_000, 0
+	a := &account{most: most, refusal: &scan.LimitError{What: "bytes", Limit: most}}
+	r.Limits.Account = a
+	rows := 0
+	err := steps.Scan(t.Context(), samplesOnly{m}, r, func(int, *scan.Chunk) error { rows++; return nil })
+	if err != nil || rows != groups || a.held != 0 {
+		t.Errorf("%v, %d rows of %d; %d bytes are left", err, rows, groups, a.held)
 	}
 }
