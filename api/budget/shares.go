@@ -17,6 +17,14 @@ type Owner struct {
 	Tenant  string
 }
 
+// Name returns the tenant, or else the address.
+func (o Owner) Name() string {
+	if o.Tenant == "" && o.Address.IsValid() {
+		return o.Address.String()
+	}
+	return o.Tenant
+}
+
 // ipv6PrefixBits is what one site has of IPv6: single addresses in it cost nothing.
 const ipv6PrefixBits = 64
 

@@ -31,7 +31,7 @@ func (q *queryService) run(ctx context.Context, query admission.Query, right acc
 		q.s.metrics.answered(err)
 		return statusOf(err)
 	}
-	ctx, work := q.s.options.Processors.Begin(ctx, query.User)
+	ctx, work := q.s.options.Processors.Begin(ctx, callOf(ctx).owner.Name())
 	defer work.EndAll()
 	running, entry, err := q.s.options.Admission.Begin(ctx, query)
 	if err == nil {

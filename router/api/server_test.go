@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -463,6 +465,45 @@ func TestOptions(t *testing.T) {
 		change(&o)
 		if _, err := api.New(o); !errors.Is(err, api.ErrOptions) {
 			t.Errorf("change %d: %v", i, err)
+		}
+	}
+}
+
+// ownerSource notes who has the processors of a scan.
+type ownerSource struct {
+	scan.Source
+	owners chan string
+}
+
+func (s ownerSource) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	s.owners <- processor.Of(ctx).Owner()
+	return s.Source.Scan(ctx, request, visit)
+}
+
+// TestOwners: queries of callers without a name are those of their addresses, as over HTTP, and not of one owner.
+func TestOwners(t *testing.T) {
+	o := apitest.Options(apitest.NewStorage(1))
+	source := ownerSource{o.Source, make(chan string, 1)}
+	o.Source, o.Processors, o.Admission = source, processor.New(1), admission.New(admission.Options{})
+	_, s := dial(t, o)
+	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		conn, err := grpc.NewClient("passthrough:///"+s.Address, append(transport.DialOptions(nil), grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		stream, err := tickmeshv1.NewQueryServiceClient(conn).Scan(background(t), &tickmeshv1.ScanRequest{Selector: &tickmeshv1.Selector{Metric: []byte("m")}})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if owner := <-source.owners; owner != from {
+			t.Errorf("the owner of a query of %s is %q", from, owner)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (f *front) ask(w *answer, h *questionHead, c *caller) {
 			appendPutError(nil, http.StatusNotFound, "Endpoint not found", "The requested endpoint was not found"))
 		return
 	}
-	ctx, work := f.options.Processors.Begin(f.context(h.request.Context(), c), processorOwner(owner))
+	ctx, work := f.options.Processors.Begin(f.context(h.request.Context(), c), owner.Name())
 	defer work.EndAll()
 	if len(h.request.RequestURI)+len(content) > textBytesLight {
 		work.Heavy()

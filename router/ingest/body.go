@@ -251,7 +251,7 @@ func (b *body) expands(bytes int) {
 		return
 	}
 	if b.work == nil {
-		_, b.work = b.processors.Begin(b.base, processorOwner(b.owner))
+		_, b.work = b.processors.Begin(b.base, b.owner.Name())
 		b.work.Heavy()
 	}
 	b.work.Pace()

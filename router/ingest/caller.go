@@ -70,14 +70,6 @@ func (c *caller) owner(h head) budget.Owner {
 	return o
 }
 
-// processorOwner names who shares the processors: a user, or else an address.
-func processorOwner(o budget.Owner) string {
-	if o.Tenant != "" {
-		return o.Tenant
-	}
-	return o.Address.String()
-}
-
 // admit takes the database out of a request's path and finds out who calls. Errors:
 // errArgument, those of origin.Policy, and those of access.Authenticator.
 func (f *front) admit(h head) (c caller, err error) {
