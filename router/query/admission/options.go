@@ -62,6 +62,7 @@ func (o *Options) setDefaults() {
 	if o.WaitingMax <= 0 {
 		o.WaitingMax = 256
 	}
+	o.BytesMax = stricter(o.BytesMax, maxOfOne(o.BytesAllMax)) // what is more than one may have is too large, whoever else runs
 	if o.LimitsOf == nil {
 		o.LimitsOf = func(string) Limits { return Limits{} }
 	}

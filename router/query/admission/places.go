@@ -13,9 +13,11 @@ const spareFraction = 8
 
 // fits reports whether an owner may have own of all that owners have in total, of which there is max.
 func fits(own, all, max int64) bool {
-	spare := max / spareFraction
-	return all <= max-spare || all <= max && own <= spare
+	return all <= maxOfOne(max) || all <= max && own <= max/spareFraction
 }
+
+// maxOfOne returns how much one owner may have of a bound.
+func maxOfOne(max int64) int64 { return max - max/spareFraction }
 
 // errNoRoom is the error of places.acquire where too many wait.
 var errNoRoom = errors.New("too many queries wait")

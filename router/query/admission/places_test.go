@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickmesh/tickmesh/api/processor"
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // TestOneUserKeepsNobodyOut: whoever runs and waits for all that they may leaves places, and room to wait, to others.
@@ -53,6 +54,21 @@ func TestOneUserKeepsNobodyOut(t *testing.T) {
 			e.End(nil)
 		}
 	})
+}
+
+// TestQueryBeyondItsPart: a query that needs more memory than one user may ever have is told that it is too large, not that
+// others are in its way: it would be asked again for ever.
+func TestQueryBeyondItsPart(t *testing.T) {
+	l := New(Options{BytesAllMax: 800, Limits: Limits{BytesMax: 800}})
+	_, e := begin(t, l, Query{})
+	defer e.End(nil)
+	if err := e.Take(700); err != nil {
+		t.Fatal(err)
+	}
+	var limit *scan.LimitError
+	if err := e.Take(1); !errors.As(err, &limit) || limit.Limit != 700 {
+		t.Error(err)
+	}
 }
 
 // TestOwnerOfWork: without users a query is charged to the address that its work is of.

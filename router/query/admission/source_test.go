@@ -93,21 +93,30 @@ func TestScansHoldMemoryOfQueries(t *testing.T) {
 	}
 	request := scan.Request{Selector: scan.Selector{Metric: "long"}, ToMs: samples}
 	request.Steps = &scan.Steps{FirstMs: samples, LastMs: samples, StepMs: 1, RangeMs: 2 * samples, Function: scan.StepMax}
-	var busy *BusyError
+	var (
+		busy  *BusyError
+		limit *scan.LimitError
+	)
 	for name, c := range map[string]struct {
-		options Options
-		refused func(error) bool
+		bytesAllMax, others int64
+		refused             func(error) bool
 	}{
-		"of all": {Options{BytesAllMax: 16 * samples / 2}, func(err error) bool { return errors.As(err, &busy) }},
-		"enough": {Options{BytesAllMax: 16 * samples * 2}, func(err error) bool { return err == nil }},
+		"of all":              {16 * samples * 2, 16 * samples * 5 / 4, func(err error) bool { return errors.As(err, &busy) }},
+		"more than there is":  {16 * samples / 2, 0, func(err error) bool { return errors.As(err, &limit) }},
+		"enough, beside some": {16 * samples * 2, 16 * samples / 4, func(err error) bool { return err == nil }},
 	} {
-		l := New(c.options)
+		l := New(Options{BytesAllMax: c.bytesAllMax})
 		ctx, e := begin(t, l, Query{})
+		_, other := begin(t, l, Query{User: "other"})
+		if err := other.Take(c.others); err != nil {
+			t.Fatal(err)
+		}
 		err := l.Source(stepSource{m}).Scan(ctx, &request, func(int, *scan.Chunk) error { return nil })
 		if r := l.Running()[0]; !c.refused(err) || r.Bytes < 16*samples/4 {
 			t.Errorf("%s: %v, and %d bytes at most", name, err, r.Bytes)
 		}
 		e.End(err)
+		other.End(nil)
 		if held := l.Bytes(); held != 0 {
 			t.Errorf("%s: %d bytes are held at the end", name, held)
 		}
