@@ -61,7 +61,11 @@ func (s *sourceSettings) validate(cmd *cobra.Command, v *settings.Validation) {
 	if s.kind == "" {
 		for _, name := range ofSource() {
 			if cmd.Flags().Changed(name) {
-				v.Refuse(name, cmd.Flags().Lookup(name).Value.String(), "only --from another database takes it")
+				value := cmd.Flags().Lookup(name).Value.String()
+				if name == "source-user" || name == "source-token" {
+					value = "…"
+				}
+				v.Refuse(name, value, "only --from another database takes it")
 			}
 		}
 		return

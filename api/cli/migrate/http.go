@@ -38,7 +38,8 @@ type SourceOptions struct {
 const (
 	headerTimeout   = 5 * time.Minute // until a source, which may have to gather them, begins to answer
 	stallTimeout    = 2 * time.Minute // between two pieces of an answer
-	listBytesMax    = 256 << 20       // of an answer that is read as a whole
+	listBytesMax    = 64 << 20        // of an answer that is read as a whole
+	pieceBytesMax   = 64 << 20        // of an answer's piece that is held at once
 	errorBytesMax   = 1 << 10         // of an answer that is shown
 	connectionsIdle = 2
 )
@@ -55,12 +56,12 @@ func newWeb(o SourceOptions) (*web, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
+	if strings.Contains(address, "@") { // whatever else is wrong with it, it is not shown
+		return nil, fmt.Errorf("%w: give the user apart from the address: --source-user", ErrOptions)
+	}
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" {
 		return nil, fmt.Errorf("%w: %q: expected http://host:port or https://host:port", ErrOptions, o.Address)
-	}
-	if base.User != nil {
-		return nil, fmt.Errorf("%w: give the user apart from the address: --source-user", ErrOptions)
 	}
 	if (o.User != "" || o.Token != "") && base.Scheme == "http" && !o.InsecureCredentials && !loopback.IsHost(base.Hostname()) {
 		return nil, fmt.Errorf("%w: a token or password would cross the network for everybody to read: use https, or allow it with --insecure-credentials", ErrOptions)
@@ -79,8 +80,12 @@ func newWeb(o SourceOptions) (*web, error) {
 			return nil, fmt.Errorf("%w: --source-ca: %s holds no certificate", ErrOptions, o.CAFile)
 		}
 	}
-	return &web{base: base, options: o, client: &http.Client{Transport: transport}}, nil
+	return &web{base: base, options: o, client: &http.Client{Transport: transport, CheckRedirect: stay}}, nil
 }
+
+// stay has redirects answered as they are, which is an error: they would bring credentials to a host that nobody has
+// named, or over a connection without TLS.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // request is one question.
 type request struct {
@@ -91,8 +96,8 @@ type request struct {
 }
 
 // ask sends a question and returns the answer of a success, whose body the caller closes. Errors are marked.
-func (w *web) ask(ctx context.Context, r request) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (w *web) ask(parent context.Context, r request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(parent)
 	target := *w.base
 	target.Path = strings.TrimSuffix(target.Path, "/") + r.path
 	target.RawQuery = r.query.Encode()
@@ -120,7 +125,8 @@ func (w *web) ask(ctx context.Context, r request) (*http.Response, error) {
 	answer, err := w.client.Do(question)
 	if err != nil {
 		cancel(nil)
-		if ctx.Err() != nil {
+		untrusted := (*tls.CertificateVerificationError)(nil)
+		if parent.Err() != nil || errors.As(err, &untrusted) {
 			return nil, err
 		}
 		return nil, temporary(err)
@@ -136,11 +142,17 @@ func (w *web) ask(ctx context.Context, r request) (*http.Response, error) {
 
 // statusError marks an answer that is no success.
 func statusError(path string, status int, text string) error {
-	err := fmt.Errorf("%s is answered by %d: %s", path, status, text)
+	err := fmt.Errorf("%s is answered by %d: %q", path, status, text)
 	switch {
+	case status == http.StatusTooManyRequests: // whose text has the words of an answer that is too large
+		return temporary(err)
+	case status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
+		return fmt.Errorf("%w: redirects are not followed: give the address that they lead to", err)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return err
 	case saysTooMuch(text):
 		return &marked{errTooMuch, err}
-	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
+	case status >= http.StatusInternalServerError:
 		return temporary(err)
 	}
 	return err
@@ -175,6 +187,25 @@ func (w *web) list(ctx context.Context, r request, into any) error {
 		return malformed("%s: %w", r.path, err)
 	}
 	return nil
+}
+
+// pieces is a body of which a bounded piece is held at once.
+type pieces struct {
+	io.Reader
+	left int64
+}
+
+// next begins another piece.
+func (p *pieces) next() { p.left = pieceBytesMax }
+
+// Read implements io.Reader.
+func (p *pieces) Read(to []byte) (int, error) {
+	if p.left <= 0 {
+		return 0, &marked{errTooMuch, malformed("a piece of more than %d bytes", pieceBytesMax)}
+	}
+	n, err := p.Reader.Read(to[:min(int64(len(to)), p.left)])
+	p.left -= int64(n)
+	return n, err
 }
 
 // broken marks an answer that ended in the middle.

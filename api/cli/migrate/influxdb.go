@@ -29,8 +29,9 @@ func (influxDB) Metric(name string) string { return name }
 // influxAnswer is one piece of an answer.
 type influxAnswer struct {
 	Results []struct {
-		Series []influxSeries `json:"series"`
-		Error  string         `json:"error"`
+		Series  []influxSeries `json:"series"`
+		Error   string         `json:"error"`
+		Partial bool           `json:"partial"` // another piece comes
 	} `json:"results"`
 	Error string `json:"error"`
 }
@@ -51,12 +52,19 @@ func (i influxDB) query(ctx context.Context, text string, visit func(*influxSeri
 		return err
 	}
 	defer answer.Body.Close()
-	pieces := json.NewDecoder(answer.Body)
-	pieces.UseNumber()
+	body := &pieces{Reader: answer.Body}
+	decoder := json.NewDecoder(body)
+	decoder.UseNumber()
+	partial := false
 	for {
 		var piece influxAnswer
-		err := pieces.Decode(&piece)
+		body.next()
+		err := decoder.Decode(&piece)
 		switch syntax := (*json.SyntaxError)(nil); {
+		case errors.Is(err, errTooMuch):
+			return err
+		case errors.Is(err, io.EOF) && partial: // it has a bound that it does not tell
+			return &marked{errTooMuch, malformed("it ends where it announces more")}
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &syntax):
@@ -68,6 +76,7 @@ func (i influxDB) query(ctx context.Context, text string, visit func(*influxSeri
 			return err
 		}
 		for _, result := range piece.Results {
+			partial = result.Partial
 			if err := influxError(result.Error); err != nil {
 				return err
 			}

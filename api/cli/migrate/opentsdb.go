@@ -48,7 +48,9 @@ func (o openTSDB) Read(ctx context.Context, name string, fromMs, toMs int64, vis
 		return LeftOut{}, err
 	}
 	defer answer.Body.Close()
-	r := openTSDBReading{fromMs: fromMs, toMs: toMs, visit: visit, text: json.NewDecoder(answer.Body)}
+	body := &pieces{Reader: answer.Body}
+	body.next()
+	r := openTSDBReading{name: name, fromMs: fromMs, toMs: toMs, visit: visit, body: body, text: json.NewDecoder(body)}
 	r.text.UseNumber()
 	err = r.answer()
 	switch syntax := (*json.SyntaxError)(nil); {
@@ -62,9 +64,11 @@ func (o openTSDB) Read(ctx context.Context, name string, fromMs, toMs int64, vis
 
 // openTSDBReading reads an answer of /api/query as it arrives.
 type openTSDBReading struct {
+	name         string // that was asked for
 	fromMs, toMs int64
 	visit        Visitor
 	leftOut      LeftOut
+	body         *pieces // of text
 	text         *json.Decoder
 
 	metric string
@@ -104,6 +108,7 @@ func (r *openTSDBReading) series() error {
 	}
 	r.metric, r.tags, r.times, r.values = "", nil, r.times[:0], r.values[:0]
 	for r.text.More() {
+		r.body.next()
 		name, err := r.text.Token()
 		if err != nil {
 			return err
@@ -126,8 +131,11 @@ func (r *openTSDBReading) series() error {
 	if err := r.delimiter('}'); err != nil {
 		return err
 	}
-	if len(r.times) == 0 {
+	switch {
+	case len(r.times) == 0:
 		return nil
+	case r.metric != r.name: // which the question cannot say, as with a colon
+		return malformed("the metric %q was asked for, and %q comes", r.name, r.metric)
 	}
 	tags := make([]client.Tag, 0, len(r.tags))
 	for name, value := range r.tags {
@@ -142,6 +150,7 @@ func (r *openTSDBReading) points() error {
 		return err
 	}
 	for r.text.More() {
+		r.body.next()
 		stamp, err := r.text.Token()
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"math"
@@ -35,7 +36,10 @@ func (prometheus) Metric(name string) string { return name }
 
 // labelValues is the answer of /api/v1/label/NAME/values.
 type labelValues struct {
-	Data []string `json:"data"`
+	Status    string   `json:"status"`
+	Data      []string `json:"data"`
+	Warnings  []string `json:"warnings"`
+	IsPartial bool     `json:"isPartial"` // of vmselect
 }
 
 // Names implements Source.
@@ -46,9 +50,17 @@ func (p prometheus) Names(ctx context.Context, fromMs, toMs int64) ([]string, er
 // metricNames returns the sorted values of the label __name__.
 func (w *web) metricNames(ctx context.Context, fromMs, toMs int64) ([]string, error) {
 	var answer labelValues
-	err := w.list(ctx, request{path: "/api/v1/label/__name__/values", query: url.Values{"start": {seconds(fromMs)}, "end": {seconds(toMs)}}}, &answer)
+	err := w.list(ctx, request{path: "/api/v1/label/__name__/values", query: url.Values{"start": {seconds(fromMs)}, "end": {seconds(toMs)}, "deny_partial_response": {"1"}}}, &answer)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Status != "success":
+		return nil, malformed("a list of names has the status %q", answer.Status)
+	case answer.IsPartial || len(answer.Warnings) > 0:
+		return nil, temporary(fmt.Errorf("the source's list of names is not whole: %.200q", answer.Warnings))
+	}
 	slices.Sort(answer.Data)
-	return answer.Data, err
+	return answer.Data, nil
 }
 
 // seconds writes a time as Prometheus and its kind read it.
@@ -152,19 +164,26 @@ func (r *remoteReading) chunkedSeries(s *prompb.ChunkedSeries) error {
 		if len(part.Data) < 2 { // a chunk begins with the number of its samples
 			return malformed("a chunk of %d bytes", len(part.Data))
 		}
+		switch part.Type {
+		case prompb.Chunk_XOR:
+		case prompb.Chunk_XOR2: // which has a byte more before its samples
+			if len(part.Data) < 3 {
+				return malformed("a chunk of %d bytes", len(part.Data))
+			}
+		case prompb.Chunk_HISTOGRAM, prompb.Chunk_FLOAT_HISTOGRAM, prompb.Chunk_HISTOGRAM_ST, prompb.Chunk_FLOAT_HISTOGRAM_ST:
+			r.leftOut.Histograms += r.share(&part)
+			continue
+		default:
+			return malformed("a chunk of the unknown type %d", part.Type)
+		}
 		chunk, err := chunkenc.FromData(chunkenc.Encoding(part.Type), part.Data) // the numbers are the same
 		if err != nil {
 			return malformed("a chunk: %w", err)
 		}
 		iterator = chunk.Iterator(iterator)
-		for kind := iterator.Next(); kind != chunkenc.ValNone; kind = iterator.Next() {
-			switch ms := iterator.AtT(); {
-			case ms < r.fromMs || ms > r.toMs:
-			case kind == chunkenc.ValFloat:
-				_, v := iterator.At()
+		for iterator.Next() != chunkenc.ValNone {
+			if ms, v := iterator.At(); ms >= r.fromMs && ms <= r.toMs {
 				r.times, r.values = append(r.times, ms), append(r.values, v)
-			default:
-				r.leftOut.Histograms++
 			}
 		}
 		if err := iterator.Err(); err != nil {
@@ -172,6 +191,18 @@ func (r *remoteReading) chunkedSeries(s *prompb.ChunkedSeries) error {
 		}
 	}
 	return r.give(s.Labels)
+}
+
+// share returns about how many samples of a chunk of histograms are in the range. They are not decoded: few bytes of a
+// chunk may ask for any amount of memory.
+func (r *remoteReading) share(c *prompb.Chunk) int64 {
+	count := float64(binary.BigEndian.Uint16(c.Data)) // how every chunk begins
+	all := float64(c.MaxTimeMs) - float64(c.MinTimeMs)
+	if all <= 0 {
+		return int64(count)
+	}
+	inside := float64(min(c.MaxTimeMs, r.toMs)) - float64(max(c.MinTimeMs, r.fromMs))
+	return int64(math.Ceil(count * inside / all))
 }
 
 // samples reads an answer that is one message.

@@ -67,10 +67,14 @@ func TestAnswers(t *testing.T) {
 			want: "m{a=b}@5=1 m{a=b}@6=NaN m{}@5=2"},
 		{kind: "victoriametrics", text: `{"metric":{"__name__":"m"},"values":[1],"times`, fails: "cannot be read"},
 		{kind: "victoriametrics", status: 422, text: "cannot export: exceeded -search.maxExportSeries", err: errTooMuch, fails: "422"},
-		{kind: "victoriametrics", status: 503, text: "busy", err: errTemporary, fails: "503: busy"},
-		{kind: "victoriametrics", status: 401, text: "who?", fails: "401: who?"},
+		{kind: "victoriametrics", status: 503, text: "busy", err: errTemporary, fails: `503: "busy"`},
+		{kind: "victoriametrics", status: 401, text: "who?", fails: `401: "who?"`},
 		{kind: "opentsdb", text: `[{"metric":"m","tags":{"h":"a"},"aggregateTags":[],"dps":{"4":0,"5":1,"6":2.5,"11":9}},{"dps":{"7":"NaN"},"metric":"m","tags":{}}]`,
 			want: "m{h=a}@5=1 m{h=a}@6=2.5 m{}@7=NaN"},
+		{kind: "victoriametrics", status: 429, text: "Too Many Requests", err: errTemporary, fails: "429"},
+		{kind: "victoriametrics", status: 403, text: "limit of failed sign-ins exceeded", fails: "403"},
+		{kind: "opentsdb", text: `[{"metric":"other","tags":{},"dps":{"5":1}}]`, fails: "was asked for"},
+		{kind: "influxdb", text: `{"results":[{"series":[{"name":"m","columns":["time","value"],"values":[[5000000,1]],"partial":true}],"partial":true}]}`, err: errTooMuch, fails: "announces more"},
 		{kind: "opentsdb", text: `[]`},
 		{kind: "opentsdb", text: `[{"metric":"m","tags":{},"dps":{"5":1`, err: errTemporary, fails: "broke off"},
 		{kind: "opentsdb", text: `[{"metric":"m","tags":{},"dps":{"5":[]}}]`, fails: "cannot be read"},
@@ -264,4 +268,156 @@ type answered struct {
 // RoundTrip implements http.RoundTripper.
 func (a answered) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.text))}, nil
+}
+
+// Credentials and the body of a question stay with the host that was named.
+func TestRedirects(t *testing.T) {
+	reached := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	defer other.Close()
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		for _, kind := range []string{"prometheus", "victoriametrics"} {
+			server := httptest.NewServer(http.RedirectHandler(other.URL, status))
+			s, err := Open(kind, SourceOptions{Address: server.URL, Token: "secret"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = read(t.Context(), s, 5, 10)
+			server.Close()
+			if err == nil || !strings.Contains(err.Error(), "redirects are not followed") || errors.Is(err, errTemporary) || reached {
+				t.Errorf("%s %d: %v, reached %v", kind, status, err, reached)
+			}
+		}
+	}
+}
+
+// What no connection was made to may answer another time; what is somebody else never becomes trusted.
+func TestConnections(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	for _, want := range []bool{false, true} {
+		s, err := Open("prometheus", SourceOptions{Address: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := read(t.Context(), s, 5, 10); err == nil || errors.Is(err, errTemporary) != want {
+			t.Errorf("temporary is not %v: %v", want, err)
+		}
+		server.Close()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := read(ctx, fake(t, "prometheus", "", 200, ""), 5, 10); err == nil || errors.Is(err, errTemporary) {
+		t.Errorf("given up, but temporary: %v", err)
+	}
+}
+
+// An address that has a password in it is not shown, whatever is wrong with it.
+func TestAddressIsNotShown(t *testing.T) {
+	for _, bad := range []string{"ftp://u:secret@far", "http://u:se%zzcret@far", "http://u:secret@far?x", "u:secret@far", "http://u:secret@far"} {
+		if _, err := Open("prometheus", SourceOptions{Address: bad}); !errors.Is(err, ErrOptions) || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// A list that is no success, or not whole, is no list: what it lacks would be missed without a word.
+func TestNames(t *testing.T) {
+	many := `{"status":"success","data":["m"` + strings.Repeat(`,"m"`, victoriaNamesMax-1) + `]}`
+	for text, fails := range map[string]string{
+		`{"status":"success","data":["b","a"]}`: "",
+		`{}`:                                    "status",
+		`{"status":"error","error":"x"}`:        "status",
+		`{"status":"success","data":["a"],"warnings":["cut off"]}`: "not whole",
+		`{"status":"success","data":["a"],"isPartial":true}`:       "not whole",
+		many: "maxTagValues",
+	} {
+		names, err := fake(t, "victoriametrics", "application/json", 200, text).Names(t.Context(), 0, 1)
+		if fails == "" && (err != nil || strings.Join(names, " ") != "a b") || fails != "" && (err == nil || !strings.Contains(err.Error(), fails)) {
+			t.Errorf("%.80s: %v %v", text, names, err)
+		}
+	}
+}
+
+// Chunks of histograms are counted without their buckets, of which few bytes may name any number; those that reach
+// beyond the range count by their share.
+func TestHistogramChunks(t *testing.T) {
+	const contentStreamed = "application/x-streamed-protobuf"
+	for _, test := range []struct {
+		chunk prompb.Chunk
+		want  int64
+	}{
+		{prompb.Chunk{MinTimeMs: 5, MaxTimeMs: 10, Type: prompb.Chunk_HISTOGRAM, Data: []byte{0, 120}}, 120},
+		{prompb.Chunk{MinTimeMs: 0, MaxTimeMs: 10, Type: prompb.Chunk_FLOAT_HISTOGRAM, Data: []byte{0, 120, 255, 255}}, 60},
+		{prompb.Chunk{MinTimeMs: 7, MaxTimeMs: 7, Type: prompb.Chunk_HISTOGRAM_ST, Data: []byte{0, 1}}, 1},
+		{prompb.Chunk{MinTimeMs: math.MinInt64, MaxTimeMs: math.MaxInt64, Type: prompb.Chunk_HISTOGRAM, Data: []byte{0, 9}}, 1},
+	} {
+		text := streamed(t, &prompb.ChunkedSeries{Labels: labelsOf("__name__", "m"), Chunks: []prompb.Chunk{test.chunk}})
+		if _, leftOut, err := read(t.Context(), fake(t, "prometheus", contentStreamed, 200, string(text)), 5, 10); err != nil || leftOut.Histograms != test.want {
+			t.Errorf("%+v: %v %+v", test.chunk, err, leftOut)
+		}
+	}
+}
+
+// FuzzChunk reads anything as a chunk of any kind: checksums keep FuzzAnswers from there.
+func FuzzChunk(f *testing.F) {
+	for kind := range int32(8) {
+		f.Add(kind, xorChunk(f, 5, 1, 2).Data)
+		f.Add(kind, []byte{255, 255})
+	}
+	f.Fuzz(func(_ *testing.T, kind int32, data []byte) {
+		r := remoteReading{toMs: 10, visit: func(Run) error { return nil }}
+		_ = r.chunkedSeries(&prompb.ChunkedSeries{Labels: labelsOf("__name__", "m"), Chunks: []prompb.Chunk{{MaxTimeMs: 10, Type: prompb.Chunk_Encoding(kind), Data: data}}})
+	})
+}
+
+// endless answers with a text, and then another for as long as somebody reads.
+type endless struct{ first, text string }
+
+// RoundTrip implements http.RoundTripper.
+func (e endless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.MultiReader(strings.NewReader(e.first), &repeated{e.text}))}, nil
+}
+
+type repeated struct{ text string }
+
+// Read implements io.Reader.
+func (r *repeated) Read(to []byte) (int, error) {
+	n := copy(to, r.text)
+	for n >= len(r.text) && n < len(to)/len(r.text)*len(r.text) {
+		n += copy(to[n:len(to)/len(r.text)*len(r.text)], to[:n])
+	}
+	return n, nil
+}
+
+// TestEndless: nobody holds an answer that does not end, nor a piece of it.
+func TestEndless(t *testing.T) {
+	for _, test := range []struct{ kind, first, text string }{
+		{"victoriametrics", "", "1"}, {"influxdb", "", " "}, {"influxdb", `{"results":"`, "x"}, {"opentsdb", "", " "}, {"opentsdb", `[{"metric":"`, "x"},
+		{"opentsdb", `[{"other":[0`, ",1"}, {"opentsdb", `[{"tags":{"a":"`, "x"}, {"opentsdb", `[{"dps":{"5":1`, " "},
+	} {
+		s, err := Open(test.kind, SourceOptions{Address: "localhost", Database: map[string]string{"influxdb": "d"}[test.kind]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		webOf(s).client.Transport = endless{test.first, test.text}
+		if _, _, err := read(t.Context(), s, 5, 10); !errors.Is(err, errTooMuch) {
+			t.Errorf("%s %s%s…: %v", test.kind, test.first, test.text, err)
+		}
+	}
+}
+
+// TestBrokenOff cuts the connection in the middle of a line.
+func TestBrokenOff(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, `{"metric":{"__name__":"m"},"values":[1],"timestamps":[5]}`+"\n"+`{"metric":{"__na`)
+	}))
+	defer server.Close()
+	s, err := Open("victoriametrics", SourceOptions{Address: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := read(t.Context(), s, 5, 10); !errors.Is(err, errTemporary) || got != "m{}@5=1" {
+		t.Errorf("%s %v", got, err)
+	}
 }

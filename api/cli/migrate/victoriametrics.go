@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 const (
 	exportLineSamples  = 100_000
 	exportLineBytesMax = 16 << 20
+	victoriaNamesMax   = 100_000 // that it lists with its default settings, without a word of those beyond
 )
 
 // victoriaMetrics reads by /api/v1/export, of a single server or of vmselect.
@@ -27,7 +29,11 @@ func (victoriaMetrics) Metric(name string) string { return name }
 
 // Names implements Source.
 func (v victoriaMetrics) Names(ctx context.Context, fromMs, toMs int64) ([]string, error) {
-	return v.metricNames(ctx, fromMs, toMs)
+	names, err := v.metricNames(ctx, fromMs, toMs)
+	if err == nil && len(names) == victoriaNamesMax {
+		err = fmt.Errorf("the source lists %d metrics, which is all that it lists by itself: raise its -search.maxTagValues", len(names))
+	}
+	return names, err
 }
 
 // Begins implements Source. It asks for an export and reads its first byte: lists of names are of whole days, or of
@@ -65,10 +71,16 @@ func (v victoriaMetrics) Read(ctx context.Context, name string, fromMs, toMs int
 	reading := exportReading{visit: visit}
 	for lines.Scan() {
 		if err := reading.line(lines.Bytes()); err != nil {
+			if ended := lines.Err(); ended != nil { // in the middle of this line
+				err = broken(ended)
+			}
 			return reading.leftOut, err
 		}
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return reading.leftOut, &marked{errTooMuch, malformed("a line of more than %d bytes", exportLineBytesMax)}
+	case err != nil:
 		return reading.leftOut, broken(err)
 	}
 	return reading.leftOut, nil
