@@ -48,6 +48,9 @@ func JSONLines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	return stream.rest(b, FormLabels, at, p.limits.ErrorsMax), nil
 }
 
+// lineTimeMsMax bounds times as queries do: a sample beyond would be written, and never be read.
+const lineTimeMsMax = math.MaxInt64 / 4
+
 // jsonLineParser holds what the parse of one body needs at hand.
 type jsonLineParser struct {
 	b      *Batch
@@ -239,6 +242,10 @@ func (p *jsonLineParser) samples(content []byte) (wrong fault, err error) {
 		ms, err := strconv.ParseInt(string(raw), 10, 64)
 		if err != nil {
 			wrong = valueFault("the timestamp " + string(raw[:min(len(raw), excerptBytesMaxPut)]) + " is no whole number of milliseconds")
+			return
+		}
+		if ms < -lineTimeMsMax || ms > lineTimeMsMax {
+			wrong = valueFault("the timestamp " + string(raw) + " is out of range")
 			return
 		}
 		if at < count {
