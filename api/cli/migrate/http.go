@@ -49,6 +49,8 @@ type web struct {
 	base    *url.URL
 	options SourceOptions
 	client  *http.Client
+
+	pieceBytesMax int64
 }
 
 func newWeb(o SourceOptions) (*web, error) {
@@ -80,7 +82,7 @@ func newWeb(o SourceOptions) (*web, error) {
 			return nil, fmt.Errorf("%w: --source-ca: %s holds no certificate", ErrOptions, o.CAFile)
 		}
 	}
-	return &web{base: base, options: o, client: &http.Client{Transport: transport, CheckRedirect: stay}}, nil
+	return &web{base: base, options: o, client: &http.Client{Transport: transport, CheckRedirect: stay}, pieceBytesMax: pieceBytesMax}, nil
 }
 
 // stay has redirects answered as they are, which is an error: they would bring credentials to a host that nobody has
@@ -192,16 +194,16 @@ func (w *web) list(ctx context.Context, r request, into any) error {
 // pieces is a body of which a bounded piece is held at once.
 type pieces struct {
 	io.Reader
-	left int64
+	max, left int64
 }
 
 // next begins another piece.
-func (p *pieces) next() { p.left = pieceBytesMax }
+func (p *pieces) next() { p.left = p.max }
 
 // Read implements io.Reader.
 func (p *pieces) Read(to []byte) (int, error) {
 	if p.left <= 0 {
-		return 0, &marked{errTooMuch, malformed("a piece of more than %d bytes", pieceBytesMax)}
+		return 0, &marked{errTooMuch, malformed("a piece of more than %d bytes", p.max)}
 	}
 	n, err := p.Reader.Read(to[:min(int64(len(to)), p.left)])
 	p.left -= int64(n)

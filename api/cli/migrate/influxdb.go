@@ -52,7 +52,7 @@ func (i influxDB) query(ctx context.Context, text string, visit func(*influxSeri
 		return err
 	}
 	defer answer.Body.Close()
-	body := &pieces{Reader: answer.Body}
+	body := &pieces{Reader: answer.Body, max: i.pieceBytesMax}
 	decoder := json.NewDecoder(body)
 	decoder.UseNumber()
 	partial := false

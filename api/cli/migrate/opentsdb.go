@@ -48,7 +48,7 @@ func (o openTSDB) Read(ctx context.Context, name string, fromMs, toMs int64, vis
 		return LeftOut{}, err
 	}
 	defer answer.Body.Close()
-	body := &pieces{Reader: answer.Body}
+	body := &pieces{Reader: answer.Body, max: o.pieceBytesMax}
 	body.next()
 	r := openTSDBReading{name: name, fromMs: fromMs, toMs: toMs, visit: visit, body: body, text: json.NewDecoder(body)}
 	r.text.UseNumber()

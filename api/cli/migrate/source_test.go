@@ -399,6 +399,7 @@ func TestEndless(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		webOf(s).pieceBytesMax = 1 << 20
 		webOf(s).client.Transport = endless{test.first, test.text}
 		if _, _, err := read(t.Context(), s, 5, 10); !errors.Is(err, errTooMuch) {
 			t.Errorf("%s %s%s…: %v", test.kind, test.first, test.text, err)
