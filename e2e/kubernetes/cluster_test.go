@@ -49,6 +49,7 @@ func scenes() []scene {
 		{"outside", (*stage).outside, []string{"load-balancer"}, true},
 		{"backup", (*stage).backup, []string{"backup-volume", "back-up", "back-up-to-s3", "back-up-incremental"}, true},
 		{"everything lost", (*stage).everythingLost, []string{"delete", "delete-volumes", "install", "restore", "restore-by-place", "try"}, true},
+		{"sleep", (*stage).sleep, []string{"maintenance-windows", "maintain", "hibernate", "wake", "look"}, true},
 	}
 }
 
