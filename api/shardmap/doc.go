@@ -25,8 +25,9 @@
 //	M5  Members and Intended have at least one full voter.
 //	M6  A group that has neither a leader nor a majority goes on from one copy when a row
 //	    names that copy's place alone, with a new raft id and in the next era. The row is
-//	    written without a person's word only if no majority can ever come back, and all
-//	    replicas that may have data are there to be compared; see Recoveries.
+//	    written without a person's word only if no majority can ever come back, or none of
+//	    it knows the group's configuration, and all replicas that may have data are there to
+//	    be compared; see Recoveries.
 //
 // This package uses the standard library only. Its twins of Store are memstore (in
 // memory, for tests and the simulation) and etcdstore; storetest is the contract

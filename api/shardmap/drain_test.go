@@ -201,13 +201,13 @@ func TestSummarize(t *testing.T) {
 	node := s.Nodes["node-0"]
 	node.DeadSinceMs = 1
 	s.Nodes["node-0"] = node
-	if got := Summarize(s); got != (Summary{NodesLive: 3, NodesDead: 1, UnderReplicated: 4, WithoutWitness: 2}) {
+	if got := Summarize(s); got != (Summary{NodesLive: 3, NodesDead: 1, UnderReplicated: 4, WithoutWitness: 2, Incomplete: 6}) {
 		t.Fatalf("%+v", got)
 	}
 	node = s.Nodes["node-1"]
 	node.DeadSinceMs = 1
 	s.Nodes["node-1"] = node
-	if got := Summarize(s); got.Unable != 6 {
+	if got := Summarize(s); got.Unable != 6 || got.Incomplete != 6 {
 		t.Fatalf("%+v", got)
 	}
 	if got := Summarize(State{}); got != (Summary{}) {

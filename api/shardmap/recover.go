@@ -60,12 +60,12 @@ type Recovery struct {
 	// Best is the copy to go on from: with the greatest era, term and index. nil: there
 	// is none with data.
 	Best *FoundCopy
-	// Electable reports that a majority is there, or the copy that a row names alone by M6, so
-	// that a leader is to be expected. Only one who sees that none comes may let the shard
+	// Electable reports that a majority is there of which one knows the configuration, or the copy that a
+	// row names alone by M6, so that a leader is to be expected. Only one who sees that none comes may let the shard
 	// go on all the same.
 	Electable bool
 	// Lost reports that no majority can come back, whoever does: too many have lost their
-	// vote for ever.
+	// vote for ever, or all who knew the configuration have.
 	Lost bool
 	// Empty notes that the group never had data: all who could have some have none.
 	Empty bool
@@ -220,30 +220,43 @@ func (s *survey) newest() (members []Member, lists [][]uint64) {
 	return members, lists
 }
 
-// majorities reports whether the voters of the newest configuration may have a majority,
-// should all come back that can, and whether those that are there have one.
+// majorities reports whether the voters of the newest configuration may have a majority that
+// elects a leader, should all come back that can, and whether those that are there have one.
 func (s *survey) majorities() (may, here bool) {
 	members, lists := s.newest()
 	may, here = true, true
+	mayLead := s.knows()
+	leadHere := mayLead
 	for _, voters := range lists {
 		able, present := 0, 0
 		for _, id := range voters {
 			at := slices.IndexFunc(members, func(m Member) bool { return m.RaftID == id })
 			if at < 0 {
 				able++
+				mayLead = true
 				continue
 			}
-			c := s.copyOf(members[at])
+			c, n := s.copyOf(members[at]), s.node(members[at].Node)
 			_, former := s.holdsNothing(members[at])
+			there := n != nil && n.Incarnation == members[at].Incarnation
+			fresh := c == nil && s.row.Fresh && there // it is about to be made, with the configuration
 			able += oneIf(c != nil && !c.Quarantined || c == nil && !former)
-			n := s.node(members[at].Node)
-			fresh := c == nil && s.row.Fresh && n != nil && n.Incarnation == members[at].Incarnation // it is about to be made
 			present += oneIf(c != nil && !c.Quarantined || fresh)
+			mayLead = mayLead || fresh || c == nil && !former && !there
+			leadHere = leadHere || fresh
 		}
 		may = may && 2*able > len(voters)
 		here = here && 2*present > len(voters)
 	}
-	return may, here
+	return may && mayLead, here && leadHere
+}
+
+// knows reports whether a copy that is there may lead. One that came late to a fresh group votes, but is
+// told the configuration by a leader, and never campaigns before: such copies alone wait for each other.
+func (s *survey) knows() bool {
+	return slices.ContainsFunc(s.copies, func(c FoundCopy) bool {
+		return !c.Quarantined && (c.Unclear || len(c.Members) > 0 && c.Era == s.era)
+	})
 }
 
 // begins reports whether the row lets the shard go on from a copy that is there and has not

@@ -104,6 +104,8 @@
 //  12. What a replica's own log says of its end holds in an era that the map does not know, too.
 //  13. A node goes by a map that gives raft ids or begins eras of its shards only when the store has been told
 //     that the node has seen it, and has it still then: else one that is set back gives them again.
+//  14. Replicas that know no configuration, having come late to a fresh group, are no majority that will
+//     elect a leader: the group goes on from a copy that knows it, though quarantined (shardmap.Recoveries).
 //
 // # What is checked
 //

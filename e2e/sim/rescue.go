@@ -12,12 +12,14 @@ func (w *World) rescue() {
 	if err != nil || !w.options.Rescue || view.Map == nil || view.Overtaken() != nil {
 		return
 	}
+	var tracker shardmap.Tracker
+	asked := shardmap.Summarize(tracker.Observe(view, w.now/1000+1)).Incomplete > 0
 	before := w.lost
 	w.lost = map[uint16]uint64{}
 	found := shardmap.Recoveries(view.Map, w.copies())
 	for i := range found {
 		r := &found[i]
-		if r.Electable || !r.Automatic() && !w.personKnows() {
+		if r.Electable || r.Automatic() && !asked || !r.Automatic() && !w.personKnows() {
 			continue
 		}
 		version := view.Map.Rows[r.Shard].Version

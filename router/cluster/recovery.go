@@ -175,6 +175,8 @@ func recoveryText(r *shardmap.Recovery) string {
 	switch {
 	case r.Automatic():
 		text += "; goes on by itself from the best of them"
+	case r.Best == nil && waits == "":
+		text += "; waits for `tickmesh recover --begin-empty`"
 	case r.Best == nil:
 		text += "; waits for " + waits
 	case waits != "":

@@ -15,8 +15,9 @@ func TestRecoveryProblems(t *testing.T) {
 		return shardmap.Recovery{Shard: shard, Copies: []shardmap.FoundCopy{quarantined}, Best: &quarantined, Lost: true, Missing: missing, LossMsMax: 1000}
 	}
 	n2 := shardmap.Member{Node: "n2", Role: shardmap.Full}
-	got := strings.Join(recoveryProblems([]shardmap.Recovery{of(0, n2), of(1), of(2, n2), of(3, n2), of(7, n2)}), "\n")
-	for _, want := range []string{"no majority of shards 0, 2-3, 7: copies on n1 (quarantined); waits for n2 or `tickmesh recover`", "shards 1: copies on n1 (quarantined); goes on by itself", "at most of the last 1s before the power cut"} {
+	got := strings.Join(recoveryProblems([]shardmap.Recovery{of(0, n2), of(1), of(2, n2), of(3, n2), of(7, n2), {Shard: 9}}), "\n")
+	for _, want := range []string{"no majority of shards 0, 2-3, 7: copies on n1 (quarantined); waits for n2 or `tickmesh recover`", "shards 1: copies on n1 (quarantined); goes on by itself",
+		"shards 9: no copy is there; waits for `tickmesh recover --begin-empty`", "at most of the last 1s before the power cut"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing:\n%s", want, got)
 		}

@@ -28,6 +28,7 @@ type cluster struct {
 	store  *memstore.Store // of the test
 	nowMs  atomic.Int64
 	nodes  map[string]*memstore.Store
+	before atomic.Pointer[shardmap.Map] // in whose eras nobody leads any more; nil: all groups have leaders
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -51,7 +52,7 @@ func (c *cluster) publishGroups() {
 		}
 		for shard, row := range view.Map.Rows {
 			next, changed := row.Published(row.Target())
-			if !changed {
+			if before := c.before.Load(); !changed || before != nil && before.Rows[shard].Era == row.Era {
 				continue
 			}
 			err := store.CompareAndSwap(c.ctx, view.Map.Epoch, view.Map.WithRow(uint16(shard), next))

@@ -9,10 +9,11 @@ import (
 
 // recover lets shards go on that have lost their majority for good, from the best of all
 // copies that may have data: rule M6 of api/shardmap. Nodes are asked only while the map
-// has rows whose members are not there. A shard has to be found so at two ticks, with one
+// has rows with a member that is not there: even a majority that is live may be one that cannot elect a
+// leader, as shardmap.Recoveries knows. A shard has to be found so at two ticks, with one
 // row, so that nobody is overtaken who is just learning of a change.
 func (l *Loop) recover(ctx context.Context, view shardmap.View, state shardmap.State) shardmap.View {
-	if l.options.Copies == nil || state.Map == nil || shardmap.Summarize(state).Unable == 0 {
+	if l.options.Copies == nil || state.Map == nil || shardmap.Summarize(state).Incomplete == 0 {
 		l.noteWaiting(0)
 		l.lost = nil
 		return view

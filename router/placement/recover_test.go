@@ -100,6 +100,61 @@ func TestLoopLetsGroupsGoOn(t *testing.T) {
 	}
 }
 
+// TestLoopLetsLateGroupsGoOn has one node come back as another incarnation. Only its quarantined copies know their
+// groups: the other voters came late to them while they were fresh. They are a majority that is live, and elects nobody.
+func TestLoopLetsLateGroupsGoOn(t *testing.T) {
+	c := newCluster(t)
+	names := []string{"a", "b", "c"}
+	var old atomic.Pointer[shardmap.Map] // from before the power cut; nil: it has not come
+	l, ticks, _ := c.startLoop("one", func(o *Options) {
+		o.Copies = func(context.Context) (all []shardmap.NodeCopies) {
+			m := old.Load()
+			now, err := c.store.Load(c.ctx)
+			if m == nil || err != nil {
+				return nil
+			}
+			for i, name := range names {
+				n := shardmap.NodeCopies{Node: name, Incarnation: fmt.Sprintf("%032x", 1+i)}
+				if name == "a" {
+					n.Incarnation, n.Former = fmt.Sprintf("%032x", 10), []string{n.Incarnation}
+				}
+				for shard, row := range m.Rows {
+					if now.Map.Rows[shard].Era > row.Era {
+						continue // it goes on
+					}
+					for _, member := range row.Members {
+						of := shardmap.Copy{Shard: uint16(shard), RaftID: member.RaftID, Era: 1, Role: member.Role}
+						if name == "a" {
+							of.Quarantined, of.Members = true, row.Members
+						}
+						if member.Node == name {
+							n.Copies = append(n.Copies, of)
+						}
+					}
+				}
+				all = append(all, n)
+			}
+			return all
+		}
+	})
+	for i, name := range names {
+		c.startNode(name, 1+i)
+	}
+	before := c.await("a map", on(names...)).Map
+	c.before.Store(before)
+	lost := 0
+	for _, row := range before.Rows {
+		_, has := memberOf(row, "a")
+		lost += int(oneIf(has))
+	}
+	c.killNode("a")
+	old.Store(before)
+	c.startNode("a", 10)
+	for l.Status().Recovered != uint64(lost) {
+		ticks <- time.Time{}
+	}
+}
+
 // memberOf returns the full voter of a row on a node.
 func memberOf(row shardmap.Row, node string) (shardmap.Member, bool) {
 	for _, m := range row.Members {
