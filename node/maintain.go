@@ -20,9 +20,7 @@ const (
 // maintain does what of its tasks is due, one thing after the other. There are
 // two such loops: merging segments may take minutes, and neither the log nor the
 // page log may wait for it.
-func (n *Node) maintain(ctx context.Context, tasks []task) {
-	ticks, stop := n.options.Ticker(maintainInterval)
-	defer stop()
+func (n *Node) maintain(ctx context.Context, ticks <-chan time.Time, tasks []task) {
 	for {
 		n.noteBroken()
 		for i := range tasks {
@@ -246,9 +244,7 @@ func (n *Node) heal(context.Context) error {
 }
 
 // syncLog makes the log durable once in a while.
-func (n *Node) syncLog(ctx context.Context) {
-	ticks, stop := n.options.Ticker(n.options.SyncInterval)
-	defer stop()
+func (n *Node) syncLog(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		select {
 		case <-ctx.Done():

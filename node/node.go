@@ -70,7 +70,8 @@ type Options struct {
 
 	Clock func() time.Time
 	// Ticker returns what wakes maintenance and the syncs of SyncInterval, and what ends it. Nil:
-	// time.NewTicker. Like that it need not wait for who is busy: what is due is found by Clock.
+	// time.NewTicker. Like that it need not wait for who is busy: what is due is found by Clock. It is called
+	// before Open returns.
 	Ticker     func(every time.Duration) (ticks <-chan time.Time, stop func())
 	Logger     *slog.Logger
 	Failpoints *failpoint.Set
@@ -155,12 +156,21 @@ func (n *Node) begin() {
 	n.running, n.stop = context.WithCancel(context.Background())
 	n.tellRetention() // before anything is flushed
 	run := func(work func(context.Context)) { n.stopped.Go(func() { work(n.running) }) }
-	run(func(ctx context.Context) { n.maintain(ctx, n.pageTasks()) })
-	run(func(ctx context.Context) { n.maintain(ctx, n.segmentTasks()) })
+	ticked := func(every time.Duration, work func(ctx context.Context, ticks <-chan time.Time)) {
+		// Not by the loop: whoever gives the ticks could go on for long before it has begun.
+		ticks, stop := n.options.Ticker(every)
+		run(func(ctx context.Context) {
+			defer stop()
+			work(ctx, ticks)
+		})
+	}
+	for _, tasks := range [][]task{n.pageTasks(), n.segmentTasks()} {
+		ticked(maintainInterval, func(ctx context.Context, ticks <-chan time.Time) { n.maintain(ctx, ticks, tasks) })
+	}
 	run(n.repair.Run)
 	run(n.transfer.Run)
 	if n.options.Sync == SyncInterval {
-		run(n.syncLog)
+		ticked(n.options.SyncInterval, n.syncLog)
 	}
 }
 
