@@ -224,7 +224,7 @@ func TestForgettingAgreesWithModel(t *testing.T) {
 	}
 }
 
-// mustNotForget gives nodes the time to forget, and makes sure that none does, and no folder becomes one that an earlier version
+// mustNotForget waits until nodes had the time to forget, and fails the test if one does, or if a folder becomes one that an earlier version
 // refuses.
 func mustNotForget(t *testing.T, c *testCluster, clock *fakeClock, live series.Key) {
 	t.Helper()

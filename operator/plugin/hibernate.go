@@ -2,12 +2,9 @@ package plugin
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -31,20 +28,8 @@ func (c *command) newWake() *cobra.Command {
 
 // setHibernated writes spec.hibernated of the cluster that the arguments name, and nothing else.
 func (c *command) setHibernated(ctx context.Context, names []string, hibernated bool) error {
-	k, cluster, err := c.find(ctx, names)
-	if err != nil {
-		return err
-	}
-	before := cluster.DeepCopy()
-	cluster.Spec.Hibernated = hibernated
-	if err := k.API.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("change the cluster %s: %w", cluster.Name, err)
-	}
-	if c.isJSON() {
-		return display.JSON(c.out, map[string]any{"cluster": cluster.Name, "hibernated": hibernated})
-	}
-	_, err = fmt.Fprintln(c.out, hibernatedText(cluster))
-	return err
+	set := func(s *v1alpha1.TickMeshClusterSpec) { s.Hibernated = hibernated }
+	return c.change(ctx, names, set, map[string]any{"hibernated": hibernated}, hibernatedText)
 }
 
 func hibernatedText(c *v1alpha1.TickMeshCluster) string {

@@ -31,19 +31,27 @@ func (c *command) newResume() *cobra.Command {
 
 // setPaused writes spec.paused of the cluster that the arguments name, and nothing else.
 func (c *command) setPaused(ctx context.Context, names []string, paused bool) error {
+	set := func(s *v1alpha1.TickMeshClusterSpec) { s.Paused = paused }
+	return c.change(ctx, names, set, map[string]any{"paused": paused}, pausedText)
+}
+
+// change writes what set sets in the spec of the cluster that the arguments name, and nothing else. It prints the text, or as
+// JSON the name of the cluster and what is set.
+func (c *command) change(ctx context.Context, names []string, set func(*v1alpha1.TickMeshClusterSpec), told map[string]any, text func(*v1alpha1.TickMeshCluster) string) error {
 	k, cluster, err := c.find(ctx, names)
 	if err != nil {
 		return err
 	}
 	before := cluster.DeepCopy()
-	cluster.Spec.Paused = paused
+	set(&cluster.Spec)
 	if err := k.API.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("change the cluster %s: %w", cluster.Name, err)
 	}
 	if c.isJSON() {
-		return display.JSON(c.out, map[string]any{"cluster": cluster.Name, "paused": paused})
+		told["cluster"] = cluster.Name
+		return display.JSON(c.out, told)
 	}
-	_, err = fmt.Fprintln(c.out, pausedText(cluster))
+	_, err = fmt.Fprintln(c.out, text(cluster))
 	return err
 }
 
