@@ -1,9 +1,14 @@
 package budget
 
+import (
+	"cmp"
+	"slices"
+)
+
 // breakDeadlockLocked refuses a request where those that hold bytes of the pool, or of the
 // owner's tenant or address, all wait for more and none could go on if nobody else held any: they
 // would wait for each other until their time is up, and everybody behind them. The one that holds
-// least goes, of equals the one that came last. What it held goes to the others when its request ends.
+// least goes of those without whom another could go on, of equals the one that came last. What it held goes to the others when its request ends.
 //
 // It is called when a request begins to wait and when bytes were released: nothing else makes
 // the last one that does not wait into one that does.
@@ -25,30 +30,52 @@ func (p *Pool) breakDeadlockLocked(o *Owner) {
 // refuseOneLocked refuses one of the waiting requests of some owners, unless one of them could
 // go on if nobody else held any bytes. It reports whether it did.
 func (p *Pool) refuseOneLocked(of func(*Owner) bool) bool {
-	alone := newShares(p.shares.bytesMax)
+	alone := newShares(p.shares.bytesMax, p.shares.ofTenant)
+	var stalled []*waiter // one for each lease
 	seen := map[*Lease]bool{}
 	for _, w := range p.waiting {
 		if of(&w.lease.owner) && !seen[w.lease] {
 			seen[w.lease] = true
 			alone.add(&w.lease.owner, w.lease.held)
+			stalled = append(stalled, w)
 		}
 	}
-	least := -1
-	for i, w := range p.waiting {
-		switch {
-		case !of(&w.lease.owner):
-		case alone.allows(&w.lease.owner, w.lease.held, w.bytes):
+	for _, w := range p.waiting {
+		if of(&w.lease.owner) && alone.allows(&w.lease.owner, w.lease.held, w.bytes) {
 			return false
-		case w.lease.held > 0 && (least < 0 || w.lease.held <= p.waiting[least].lease.held):
-			least = i
 		}
 	}
-	if least < 0 {
+	stalled = slices.DeleteFunc(stalled, func(w *waiter) bool { return w.lease.held == 0 })
+	if len(stalled) == 0 {
 		return false
 	}
-	w := p.removeLocked(least)
+	slices.Reverse(stalled)
+	slices.SortStableFunc(stalled, func(a, b *waiter) int { return cmp.Compare(a.lease.held, b.lease.held) })
+	p.refuseLocked(stalled[p.usefulLocked(&alone, stalled)])
+	return true
+}
+
+// usefulLocked returns the index of the one that holds least of those without which another could go on, among all that are
+// stalled in order of what they hold: to refuse others would help nobody. Where there is none it is the one that
+// holds most but for one.
+func (p *Pool) usefulLocked(alone *shares, stalled []*waiter) int {
+	for i, w := range stalled {
+		alone.add(&w.lease.owner, -w.lease.held)
+		useful := slices.ContainsFunc(p.waiting, func(other *waiter) bool {
+			return other.lease != w.lease && alone.allows(&other.lease.owner, other.lease.held, other.bytes)
+		})
+		alone.add(&w.lease.owner, w.lease.held)
+		if useful {
+			return i
+		}
+	}
+	return max(0, len(stalled)-2)
+}
+
+// refuseLocked ends the wait of a request.
+func (p *Pool) refuseLocked(w *waiter) {
+	p.removeLocked(slices.Index(p.waiting, w))
 	w.refused = true
 	p.refused++
 	close(w.ended)
-	return true
 }

@@ -41,7 +41,13 @@ type waiter struct {
 
 // New returns a pool of so many bytes, for which requests wait waitMax at most.
 func New(bytesMax int64, waitMax time.Duration) *Pool {
-	return &Pool{shares: newShares(bytesMax), stalled: newShares(bytesMax), waitMax: waitMax}
+	return NewForTenants(bytesMax, waitMax, tenantMultiple)
+}
+
+// NewForTenants returns a pool of which one tenant may hold so many times what is left free: alone, multiple parts of
+// multiple+1.
+func NewForTenants(bytesMax int64, waitMax time.Duration, multiple int64) *Pool {
+	return &Pool{shares: newShares(bytesMax, multiple), stalled: newShares(bytesMax, multiple), waitMax: waitMax}
 }
 
 // BytesMax returns the size of the pool.
@@ -110,6 +116,23 @@ func (l *Lease) Acquire(ctx context.Context, n int64) error {
 	case <-ctx.Done():
 	}
 	return p.giveUp(w)
+}
+
+// Charge takes n bytes that are held already, whether there is room for them or not, and reports whether there was. Negative
+// ones are released, as many as the lease holds.
+func (l *Lease) Charge(n int64) bool {
+	if l == nil || n == 0 {
+		return true
+	}
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	if n < 0 {
+		l.pool.releaseLocked(l, min(-n, l.held))
+		return true
+	}
+	room := l.pool.shares.allows(&l.owner, l.held, n)
+	l.pool.chargeLocked(l, n)
+	return room
 }
 
 // Release returns n bytes to the pool.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 
 // model is what a pool should be, kept by lease: sums are taken anew at every question.
 type model struct {
-	bytesMax int64
-	leases   []*Lease
-	held     map[*Lease]int64
+	bytesMax, ofTenant int64
+	leases             []*Lease
+	held               map[*Lease]int64
 }
 
 func (m *model) sum(of func(*Owner) bool) (n int64) {
@@ -41,7 +42,7 @@ func (m *model) allows(l *Lease, n int64) bool {
 		return true
 	case l.owner.Address.IsValid() && address > 4*free:
 		return false
-	case l.owner.Tenant != "" && tenant > free:
+	case l.owner.Tenant != "" && tenant > m.ofTenant*free:
 		return false
 	}
 	return true
@@ -60,10 +61,12 @@ func (m *model) stalled(waiters map[*Lease]*waiter) (n int64) {
 func TestPoolModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const bytesMax = 1000
-		p := New(bytesMax, time.Hour)
-		m := &model{bytesMax: bytesMax, held: map[*Lease]int64{}}
+		ofTenant := rapid.SampledFrom([]int64{1, 7}).Draw(t, "of tenant")
+		p := NewForTenants(bytesMax, time.Hour, ofTenant)
+		m := &model{bytesMax: bytesMax, ofTenant: ofTenant, held: map[*Lease]int64{}}
 		waiters := map[*Lease]*waiter{}
-		settle := func() { // what was granted meanwhile
+		overdrawn := int64(0) // by what is charged without room
+		settle := func() {    // what was granted meanwhile
 			for l, w := range waiters {
 				select {
 				case <-w.ended:
@@ -126,6 +129,16 @@ func TestPoolModel(t *testing.T) {
 				m.held[l] -= n
 				l.Release(n)
 			},
+			"charge": func(t *rapid.T) {
+				l, n := pick(t), rapid.Int64Range(-bytesMax/4, bytesMax/4).Draw(t, "bytes")
+				n = max(n, -m.held[l])
+				room := n <= 0 || m.allows(l, n)
+				overdrawn += max(0, m.sum(func(*Owner) bool { return true })+n-bytesMax)
+				m.held[l] += n
+				if l.Charge(n) != room {
+					t.Fatalf("room for %d bytes: %t", n, !room)
+				}
+			},
 			"give up": func(t *rapid.T) {
 				l := pick(t)
 				if w := waiters[l]; w != nil {
@@ -142,7 +155,7 @@ func TestPoolModel(t *testing.T) {
 			"": func(t *rapid.T) {
 				settle()
 				all := m.sum(func(*Owner) bool { return true })
-				if s := p.Stats(); s.Used != all || s.Used > bytesMax || s.Waiting != len(waiters) {
+				if s := p.Stats(); s.Used != all || s.Used > bytesMax+overdrawn || s.Waiting != len(waiters) {
 					t.Fatalf("%+v, want %d used and %d waiting", s, all, len(waiters))
 				}
 				for l, w := range waiters {
@@ -285,6 +298,54 @@ func TestGrowingTogether(t *testing.T) {
 	}
 	if s := p.Stats(); s.Used != 0 || s.Waiting != 0 || p.stalled.used != 0 || len(p.stalled.tenants)+len(p.stalled.addresses) != 0 {
 		t.Errorf("at the end %+v", s)
+	}
+}
+
+// TestUselessRefusals: where two large requests wait for each other, one of them goes, not the many small ones that wait, too.
+func TestUselessRefusals(t *testing.T) {
+	p := NewForTenants(1000, time.Hour, 7)
+	type asked struct {
+		lease *Lease
+		ended chan error
+	}
+	begin := func(bytes int64) *Lease {
+		l := p.Lease(Owner{Tenant: "one"})
+		if err := l.Acquire(t.Context(), bytes); err != nil {
+			t.Fatal(err)
+		}
+		return &l
+	}
+	ask := func(l *Lease, bytes int64) asked {
+		a, waiting := asked{l, make(chan error, 1)}, p.Stats().Waiting
+		go func() { a.ended <- l.Acquire(t.Context(), bytes) }()
+		for p.Stats().Waiting == waiting && p.Stats().Refused == 0 {
+			runtime.Gosched()
+		}
+		return a
+	}
+	first, second := begin(400), begin(420)
+	var small []asked
+	for range 20 {
+		small = append(small, ask(begin(1), 600))
+	}
+	larger := ask(second, 200)
+	refused := ask(first, 200)
+	if err := <-refused.ended; !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+	first.Close()
+	if err := <-larger.ended; err != nil {
+		t.Fatal(err)
+	}
+	if s := p.Stats(); s.Refused != 1 || s.Waiting != len(small) {
+		t.Errorf("%+v", s)
+	}
+	second.Close()
+	for _, a := range small {
+		if err := <-a.ended; err != nil {
+			t.Fatal(err)
+		}
+		a.lease.Close()
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Multiples of the free bytes that one owner may hold; see the package's documentation.
+// Multiples of the free bytes that one owner may hold; see the package's documentation. That of tenants is a pool's default.
 const (
 	addressMultiple = 4
 	tenantMultiple  = 1
@@ -52,13 +52,14 @@ func AddressOf(remote net.Addr) netip.Addr {
 // shares is who holds how much. It is a value without locks, goroutines or time.
 type shares struct {
 	bytesMax  int64
+	ofTenant  int64 // multiple of the free bytes that one tenant may hold
 	used      int64
 	addresses map[netip.Addr]int64
 	tenants   map[string]int64
 }
 
-func newShares(bytesMax int64) shares {
-	return shares{bytesMax: bytesMax, addresses: map[netip.Addr]int64{}, tenants: map[string]int64{}}
+func newShares(bytesMax, ofTenant int64) shares {
+	return shares{bytesMax: bytesMax, ofTenant: ofTenant, addresses: map[netip.Addr]int64{}, tenants: map[string]int64{}}
 }
 
 // allows reports whether a lease that holds some bytes already may have n more.
@@ -71,7 +72,7 @@ func (s *shares) allows(o *Owner, held, n int64) bool {
 		return true // it is alone
 	}
 	return (!o.Address.IsValid() || s.addresses[o.Address]+n <= addressMultiple*free) &&
-		(o.Tenant == "" || s.tenants[o.Tenant]+n <= tenantMultiple*free)
+		(o.Tenant == "" || s.tenants[o.Tenant]+n <= s.ofTenant*free)
 }
 
 // add charges n bytes, which are negative when they are released.

@@ -106,6 +106,9 @@ type Limits struct {
 type Account interface {
 	// Take charges bytes. An error ends the request, and what that error leaves charged is nobody's to give back.
 	Take(bytes int64) error
+	// Await is Take for a goroutine that can wait until others give bytes back: it holds nothing else that they need, and ctx
+	// is its own.
+	Await(ctx context.Context, bytes int64) error
 	// Give takes bytes off the charge.
 	Give(bytes int64)
 }
@@ -121,6 +124,15 @@ const heldUnit = 16 << 10
 
 // Hold changes the charge to about so many bytes. Errors: those of Account.Take.
 func (h *Holding) Hold(bytes int64) error {
+	return h.change(bytes, func(more int64) error { return h.Account.Take(more) })
+}
+
+// HoldInTime is Hold for a goroutine that can wait, as Account.Await has it.
+func (h *Holding) HoldInTime(ctx context.Context, bytes int64) error {
+	return h.change(bytes, func(more int64) error { return h.Account.Await(ctx, more) })
+}
+
+func (h *Holding) change(bytes int64, take func(more int64) error) error {
 	bytes = bytes / heldUnit * heldUnit
 	switch more := bytes - h.bytes; {
 	case h.Account == nil || more == 0:
@@ -128,7 +140,7 @@ func (h *Holding) Hold(bytes int64) error {
 	case more < 0:
 		h.Account.Give(-more)
 	default:
-		if err := h.Account.Take(more); err != nil {
+		if err := take(more); err != nil {
 			return err
 		}
 	}

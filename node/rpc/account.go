@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -20,6 +21,15 @@ type scanAccount struct {
 // scanAccount returns the account of a scan, whose lease the caller closes. Databases share the memory fairly.
 func (s *Server) scanAccount(ctx context.Context, database string) *scanAccount {
 	return &scanAccount{ctx: ctx, pool: s.scans, lease: s.scans.Lease(budget.Owner{Tenant: "database " + database})}
+}
+
+// Await implements scan.Account. Errors: those of Take.
+func (a *scanAccount) Await(ctx context.Context, bytes int64) error {
+	if a.lease.TryAcquire(bytes) {
+		return nil
+	}
+	processor.Of(ctx).Idle()
+	return a.Take(bytes)
 }
 
 // Take implements scan.Account. It waits for bytes that others give back. Errors: a *scan.LimitError for more than

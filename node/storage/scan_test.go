@@ -111,4 +111,38 @@ func TestScanHoldsBytes(t *testing.T) {
 	check(samples, 1<<30, samples+1)
 	check(samples, bytesMax, -1)
 	check(1000, bytesMax, 1000)
+	charged := &account{most: 1 << 40}
+	scanFor := func() (count int, err error) {
+		request := &scan.Request{Selector: scan.Selector{Metric: "cpu.usage"}, ToMs: scan.TimeMsMax, Limits: scan.Limits{Account: charged}}
+		err = e.Scan(context.Background(), request, func(_ int, chunk *scan.Chunk) error {
+			count += len(chunk.Times)
+			return nil
+		})
+		return count, err
+	}
+	if count, err := scanFor(); err != nil || count != samples+1 || charged.held != 0 || charged.top < 36*samples || charged.top > 48*samples {
+		t.Errorf("%d samples, %v; %d bytes were charged at most, %d are left", count, err, charged.top, charged.held)
+	}
+	charged = &account{most: charged.top - 1}
+	if _, err := scanFor(); !errors.Is(err, errAccount) || charged.held != 0 {
+		t.Errorf("of a full account: %v; %d bytes are left", err, charged.held)
+	}
 }
+
+// account notes what is charged. It refuses what is beyond most.
+type account struct{ held, most, top int64 }
+
+var errAccount = errors.New("the account is full")
+
+func (a *account) Take(bytes int64) error {
+	if a.held+bytes > a.most {
+		return errAccount
+	}
+	a.held += bytes
+	a.top = max(a.top, a.held)
+	return nil
+}
+
+func (a *account) Await(_ context.Context, bytes int64) error { return a.Take(bytes) }
+
+func (a *account) Give(bytes int64) { a.held -= bytes }

@@ -49,6 +49,13 @@ type Points struct {
 // Len returns the number of samples.
 func (p *Points) Len() int { return len(p.Times) }
 
+// Reserve makes room for n samples in all, and not for more, where there is less.
+func (p *Points) Reserve(n int) {
+	if n > cap(p.Times) {
+		p.Times, p.Values = append(make([]int64, 0, n), p.Times...), append(make([]float64, 0, n), p.Values...)
+	}
+}
+
 // Reset empties the points and keeps their memory.
 func (p *Points) Reset() { p.Times, p.Values = p.Times[:0], p.Values[:0] }
 

@@ -26,7 +26,7 @@ func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 	if err != nil {
 		return err
 	}
-	j := &lastJob{source: s, refs: refs, fromMs: fromMs, bytesMax: limits.BytesMax, visit: visit}
+	j := &lastJob{source: s, refs: refs, fromMs: fromMs, limits: limits, visit: visit}
 	workers := max(1, min(lastWorkersMax, runtime.GOMAXPROCS(0), len(refs)/LastAtOnce))
 	var c workerPool
 	err = c.run(ctx, workers, s.Spawn, func(ctx context.Context, _ int) error { return j.work(ctx) })
@@ -46,12 +46,12 @@ const (
 
 // lastJob is one Last, shared by its workers.
 type lastJob struct {
-	source   *Source
-	refs     []series.Ref
-	fromMs   int64
-	bytesMax int64
-	next     atomic.Int64 // index into refs
-	stopped  atomic.Bool
+	source  *Source
+	refs    []series.Ref
+	fromMs  int64
+	limits  scan.Limits
+	next    atomic.Int64 // index into refs
+	stopped atomic.Bool
 
 	visiting sync.Mutex
 	visit    func(scan.Point) error // one at a time
@@ -65,7 +65,7 @@ type lastPoint struct {
 }
 
 func (j *lastJob) work(ctx context.Context) (err error) {
-	r := j.source.NewReader(j.bytesMax)
+	r := j.source.newReaderOf(ctx, j.limits)
 	defer r.Close()
 	var heads [LastAtOnce]Head
 	var points [LastAtOnce]lastPoint

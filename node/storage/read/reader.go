@@ -1,6 +1,7 @@
 package read
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +22,9 @@ type Reader struct {
 	*manifest.Lease                     // whoever reads a series enters, and parks before it emits
 	began           []manifest.LowWater // of the shards when the reader began: it reads no later replica
 	bytesMax        int64               // of payloads and overlay; 0: no bound
+	ctx             context.Context     //nolint:containedctx // of the reader's goroutine
+	account         scan.Holding
+	charged         int64 // to it
 
 	likely  likelySegments
 	cursors []*segment.Cursor // by segment; nil: not used yet
@@ -44,13 +48,21 @@ type cursorState struct {
 	hidden []segment.TimeRange
 }
 
-// NewReader returns a reader that has entered the current version.
+// NewReader returns a reader that has entered the current version. What it may hold for a series has a bound; 0: none.
 func (s *Source) NewReader(bytesMax int64) *Reader {
 	l := s.o.Files.Lease(s.o.Pages)
 	return &Reader{
 		source: s, Lease: l, began: l.Version.LowWater, bytesMax: bytesMax,
 		cursors: make([]*segment.Cursor, len(l.Version.Segments)), readerMemory: s.takeMemory(),
 	}
+}
+
+// newReaderOf returns a reader for a request. What it holds for a series is charged to the account of the request's
+// limits: it waits for room there until ctx ends, which is that of its goroutine.
+func (s *Source) newReaderOf(ctx context.Context, limits scan.Limits) *Reader {
+	r := s.NewReader(limits.BytesMax)
+	r.ctx, r.account.Account = ctx, limits.Account
+	return r
 }
 
 // enter begins a series.
@@ -63,6 +75,7 @@ func (r *Reader) enter() {
 
 func (r *Reader) Close() {
 	r.End()
+	r.account.Close()
 	r.source.keepMemory(r.readerMemory)
 	r.readerMemory = nil
 }
@@ -131,14 +144,6 @@ func (r *Reader) Read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []f
 	return err
 }
 
-// readOverlay gathers what the hot pages and the page log have.
-func (r *Reader) readOverlay(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange) error {
-	if _, err := r.readPages(ref, within); err != nil {
-		return err
-	}
-	return r.decodeOverlay(ref, stones, within)
-}
-
 // readPages copies the hot pages and those of the page log. Ordered: the latter are in
 // order of time.
 func (r *Reader) readPages(ref series.Ref, within segment.TimeRange) (ordered bool, err error) {
@@ -151,10 +156,16 @@ func (r *Reader) readPages(ref series.Ref, within segment.TimeRange) (ordered bo
 	return ordered, nil
 }
 
-// decodeOverlay decodes what readPages has copied.
+// decodeOverlay decodes what readPages has copied. The lease is parked.
 func (r *Reader) decodeOverlay(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange) error {
+	decoded := 0 // bytes of payloads
 	for _, c := range slices.Backward(r.chain) {
-		if err := r.decodePage(c, stones); err != nil {
+		err := r.decodePage(c, stones)
+		if err == nil {
+			decoded += c.to - c.from
+			err = r.charge(r.expected(decoded))
+		}
+		if err != nil {
 			return fmt.Errorf("page of series %d of shard %d: %w", ref.ID, ref.Shard, err)
 		}
 	}
@@ -168,7 +179,18 @@ func (r *Reader) decodeOverlay(ref series.Ref, stones []*manifest.Tombstone, wit
 	}
 	clipPoints(&r.overlay, 0, within)
 	codec.SortPoints(&r.overlay, &r.scratch, &r.order)
-	return nil
+	return r.releaseSorted()
+}
+
+// releaseSorted gives back what was needed to sort a long series, while its points are emitted: whoever takes them needs memory, too.
+// Errors: none in fact.
+func (r *Reader) releaseSorted() error {
+	if r.charged <= readerBytesKept {
+		return nil
+	}
+	r.payloads, r.scratch, r.order = nil, codec.Points{}, nil
+	r.charged = 16 * int64(cap(r.overlay.Times))
+	return r.account.Hold(r.charged)
 }
 
 // snapshot copies the hot pages of a series. Ordered: its sealed pages are in order of
@@ -238,7 +260,7 @@ func (r *Reader) readChain(ordered bool, within segment.TimeRange) error {
 			from := len(r.payloads)
 			r.payloads = append(r.payloads, p.Payload...)
 			r.chain = append(r.chain, chainPage{ref, generation, from, len(r.payloads)})
-			if err := r.checkBytes(); err != nil {
+			if err := r.CheckHeld(0); err != nil {
 				return err
 			}
 		}
@@ -256,7 +278,7 @@ func (r *Reader) decodePage(c chainPage, stones []*manifest.Tombstone) error {
 	if err := codec.DecodePagePoints(r.payloads[c.from:c.to], &r.overlay); err != nil {
 		return err
 	}
-	if err := r.checkBytes(); err != nil {
+	if err := r.CheckHeld(r.overlay.Len()); err != nil {
 		return err
 	}
 	if len(stones) > 0 {
@@ -265,13 +287,54 @@ func (r *Reader) decodePage(c chainPage, stones []*manifest.Tombstone) error {
 	return nil
 }
 
-// overlayPointBytes is what a point of the overlay takes, and its copy in order.
-const overlayPointBytes = 2 * 16
+// overlayPointBytes is what a point of the overlay takes, its copy in order, and its place in that order.
+const overlayPointBytes = 2*16 + 4
 
-// checkBytes refuses a series of which segments lack more than the scan may hold:
-// pages are merged in memory, as they may have any times.
-func (r *Reader) checkBytes() error { return r.CheckHeld(r.overlay.Len()) }
+// A chain of aheadPagesMin pages or more is charged ahead when so many points of it have been decoded.
+const (
+	aheadPagesMin  = 64
+	aheadPointsMin = 1024
+)
 
+// expected returns how many points the chain has, of which so many bytes have been decoded: the other pages have about as many
+// to a byte. It is 0 where
+// that is not known yet, or little.
+func (r *Reader) expected(decodedBytes int) int {
+	if len(r.chain) < aheadPagesMin || r.overlay.Len() < aheadPointsMin {
+		return 0
+	}
+	points := r.overlay.Len() * len(r.payloads) / decodedBytes
+	const spare = 16 // a part of them, beside the room that decoding one page wants
+	return points + points/spare + 8*len(r.payloads)/len(r.chain)
+}
+
+// charge charges the series that is read, of which so many points are expected in all, to the account. It may wait for others,
+// so the lease is parked. A series that waits does so before it holds much: those of all requests would wait for each
+// other. Errors: those of the account.
+func (r *Reader) charge(expected int) error {
+	held := func(points int) int64 { return int64(cap(r.payloads)) + overlayPointBytes*int64(points) }
+	now := max(cap(r.overlay.Times), cap(r.scratch.Times))
+	if held(now) <= r.charged {
+		return nil
+	}
+	var limit *scan.LimitError
+	if expected <= now || r.CheckHeld(expected) != nil {
+		expected = now
+	}
+	err := r.account.HoldInTime(r.ctx, held(expected))
+	if errors.As(err, &limit) && expected > now {
+		expected = now // it may be fewer
+		err = r.account.HoldInTime(r.ctx, held(expected))
+	}
+	if err != nil {
+		return err
+	}
+	r.charged = held(expected)
+	r.overlay.Reserve(expected)
+	return nil
+}
+
+// CheckHeld refuses so many points beside the pages that were copied. Errors: a *scan.LimitError.
 func (r *Reader) CheckHeld(points int) error {
 	held := int64(len(r.payloads)) + overlayPointBytes*int64(points)
 	if r.bytesMax > 0 && held > r.bytesMax {

@@ -62,8 +62,11 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 		return r.Read(ref, fromMs, toMs, emit)
 	}
 	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
-	err = r.readOverlay(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
+	_, err = r.readPages(ref, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
 	r.Park()
+	if err == nil {
+		err = r.decodeOverlay(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
+	}
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (j *scanJob) run(ctx context.Context) error {
 }
 
 func (j *scanJob) work(ctx context.Context, worker int) error {
-	r := j.source.NewReader(j.request.Limits.BytesMax)
+	r := j.source.newReaderOf(ctx, j.request.Limits)
 	defer r.Close()
 	out, share := newEmitter(j, worker, &r.windows), processor.Of(ctx)
 	for {

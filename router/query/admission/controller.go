@@ -5,13 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/processor"
+)
+
+const (
+	// memoryWaitMax is how long a scan waits for memory that other queries hold.
+	memoryWaitMax = 10 * time.Second
+	// unbounded is a bound of memory that nobody comes to; multiples of it are numbers, too.
+	unbounded = math.MaxInt64 / (2 * spareFraction)
 )
 
 // textBytesMax is how much of a query's text is kept.
@@ -38,7 +47,7 @@ type Controller struct {
 	options Options
 	metrics *metrics
 	places  *places
-	memory  *memory
+	memory  *budget.Pool  // what queries are charged for
 	last    atomic.Uint64 // the newest id
 
 	mu struct {
@@ -52,7 +61,10 @@ type Controller struct {
 // New returns a Controller that runs no queries.
 func New(o Options) *Controller {
 	o.setDefaults()
-	l := &Controller{options: o, places: newPlaces(o.RunningAllMax, o.WaitingMax), memory: newMemory(o.BytesAllMax)}
+	l := &Controller{options: o, places: newPlaces(o.RunningAllMax, o.WaitingMax), memory: budget.NewForTenants(o.BytesAllMax, memoryWaitMax, spareFraction-1)}
+	if o.BytesAllMax <= 0 {
+		l.memory = budget.NewForTenants(unbounded, memoryWaitMax, spareFraction-1)
+	}
 	l.mu.running = map[uint64]*Entry{}
 	l.mu.of = map[string]int{}
 	l.metrics = newMetrics(l, o.Registerer)
@@ -60,7 +72,7 @@ func New(o Options) *Controller {
 }
 
 // Bytes returns the memory that all queries are charged for.
-func (c *Controller) Bytes() int64 { return c.memory.bytes() }
+func (c *Controller) Bytes() int64 { return c.memory.Stats().Used }
 
 type entryKey struct{}
 
@@ -82,6 +94,7 @@ func (c *Controller) Begin(ctx context.Context, q Query) (context.Context, *Entr
 		q.Text = strings.ToValidUTF8(q.Text[:textBytesMax], "") + "…"
 	}
 	e := &Entry{controller: c, id: c.last.Add(1), query: q, owner: owner, limits: limits, began: c.options.Clock(), cancel: cancel, cancelTimer: cancelTimer}
+	e.memory = c.memory.Lease(budget.Owner{Tenant: "user " + owner})
 	c.mu.Lock()
 	c.mu.running[e.id] = e
 	c.mu.Unlock()

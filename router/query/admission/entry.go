@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
@@ -26,6 +28,7 @@ type Entry struct {
 
 	series, samples atomic.Int64
 	bytes, most     atomic.Int64
+	memory          budget.Lease // of what all queries may hold
 }
 
 // Of returns the entry of the query that a context belongs to, or nil.
@@ -40,15 +43,52 @@ func (e *Entry) Take(bytes int64) error {
 	if e == nil {
 		return nil
 	}
-	held, room := e.bytes.Add(bytes), e.controller.memory.charge(e.owner, bytes)
+	room := e.memory.Charge(bytes)
+	if err := e.hold(bytes); err != nil {
+		return err
+	}
+	if !room {
+		return e.refuseMemory()
+	}
+	return nil
+}
+
+// hold notes memory that the query has more, against its own limit.
+func (e *Entry) hold(bytes int64) error {
+	held := e.bytes.Add(bytes)
 	for most := e.most.Load(); held > most && !e.most.CompareAndSwap(most, held); {
 		most = e.most.Load()
 	}
 	if e.limits.BytesMax > 0 && held > e.limits.BytesMax {
 		return &scan.LimitError{What: "bytes", Limit: e.limits.BytesMax}
 	}
-	if !room {
-		return e.controller.refuse("memory", "the queries that are running hold all the memory that there is for queries")
+	return nil
+}
+
+func (e *Entry) refuseMemory() error {
+	return e.controller.refuse("memory", "the queries that are running hold all the memory that there is for queries")
+}
+
+// Await is Take for a goroutine that can wait for memory that other queries hold, as scan.Account has it. What is refused is
+// not charged.
+func (e *Entry) Await(ctx context.Context, bytes int64) error {
+	if e == nil {
+		return nil
+	}
+	if !e.memory.TryAcquire(bytes) {
+		processor.Of(ctx).Idle()
+		switch err := e.memory.Acquire(ctx, bytes); {
+		case errors.Is(err, budget.ErrTooLarge):
+			return &scan.LimitError{What: "bytes", Limit: e.controller.memory.BytesMax()}
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return e.refuseMemory()
+		}
+	}
+	if err := e.hold(bytes); err != nil {
+		e.Give(bytes)
+		return err
 	}
 	return nil
 }
@@ -59,7 +99,7 @@ func (e *Entry) Give(bytes int64) {
 		return
 	}
 	e.bytes.Add(-bytes)
-	e.controller.memory.charge(e.owner, -bytes)
+	e.memory.Charge(-bytes)
 }
 
 // Count notes what was read. Error: a *scan.LimitError.
@@ -124,7 +164,7 @@ func (e *Entry) End(err error) {
 		err = context.Cause(e.ctx)
 	}
 	report := e.report(l.options.Clock(), err)
-	l.memory.charge(e.owner, -e.bytes.Swap(0))
+	e.memory.Close()
 	l.mu.Lock()
 	delete(l.mu.running, e.id)
 	l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // queries never keep those of others out.
 const spareFraction = 8
 
-// fits reports whether an owner may have own of all that owners have in total, of which there is max.
+// fits reports whether an owner may have own of all places that owners have in total, of which there is max.
 func fits(own, all, max int64) bool {
 	return all <= maxOfOne(max) || all <= max && own <= max/spareFraction
 }
