@@ -87,14 +87,14 @@ func (n *Node) sealEverything() error {
 // still need.
 func (n *Node) trim(checkpoint wal.Position) error {
 	force := int64(n.log.End()-n.log.First()) > n.options.LogBytesMax
-	// What the engine says, and not what the checkpoint was to say: shards may have other
+	// What the engine has, and not what the checkpoint was to have: shards may have other
 	// replicas since.
 	if err := n.loop.queue.do(func() { n.loop.machine.Durable(n.engine.DurableIndexes(), force) }); err != nil {
 		return err
 	}
 	// A second command: what the first one made the host say is in the log then.
-	floor := checkpoint
-	if err := n.loop.queue.do(func() { floor = min(floor, n.loop.machine.Floor()) }); err != nil {
+	lowWater := checkpoint
+	if err := n.loop.queue.do(func() { lowWater = min(lowWater, n.loop.machine.LowWater()) }); err != nil {
 		return err
 	}
 	// And a third: groups that had ended by then are said to have ended.
@@ -105,7 +105,7 @@ func (n *Node) trim(checkpoint wal.Position) error {
 	if _, err := n.log.Sync(); err != nil {
 		return err
 	}
-	return n.log.TrimBefore(floor)
+	return n.log.TrimBefore(lowWater)
 }
 
 // finalCheckpoint seals everything, so that the next start replays nothing.
@@ -136,7 +136,7 @@ func (n *Node) sealAll() error {
 	if err != nil {
 		return err
 	}
-	return n.log.TrimBefore(min(position, n.loop.machine.Floor()))
+	return n.log.TrimBefore(min(position, n.loop.machine.LowWater()))
 }
 
 // nextEpoch starts a new epoch and waits until every entry of the older ones is

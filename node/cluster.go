@@ -41,7 +41,7 @@ func (n *Node) TransferLeader(shard uint16, toNode string) (err error) {
 	return err
 }
 
-// GroupStatus is what the node knows of one of its groups.
+// GroupStatus is the state of one of the node's groups.
 type GroupStatus struct {
 	replica.GroupStatus
 	EngineApplied uint64
@@ -86,7 +86,7 @@ func (n *Node) Resign() (left int) {
 // errSyncing reports that a configuration is not durable here yet.
 var errSyncing = fmt.Errorf("%w: the group's configuration is being synced", series.ErrUnavailable)
 
-// GroupView tells another node about the replica of a shard here. Errors: those of
+// GroupView returns for another node the state of the replica of a shard here. Errors: those of
 // replica.Host.Status, and series.ErrUnavailable.
 func (n *Node) GroupView(shard uint16) (view commit.GroupView, err error) {
 	status, err := (groups{n}).Status(shard)

@@ -123,7 +123,7 @@ func (r *faultRun) step() string {
 		return "kill " + name
 	case 1:
 		percent := r.rng.IntN(100)
-		r.crash(name, vfs.CrashOptions{Seed: r.rng.Uint64(), BlockPercent: percent, NamePercent: percent, Disorder: r.rng.IntN(2) == 0})
+		r.crash(name, vfs.CrashOptions{Seed: r.rng.Uint64(), BlockPercent: percent, NamePercent: percent, ReorderNames: r.rng.IntN(2) == 0})
 		r.progress(writes)
 		r.open(name)
 		return "power cut of " + name

@@ -27,7 +27,7 @@ const (
 // What nodes tell each other of entries that forget series: see handshake.Forgets. One of an older version tells nothing.
 const (
 	forgetsUnderstood = 1
-	forgetsKept       = 2 // and the format of the folder tells that it may have some
+	forgetsKept       = 2 // and the format of the folder allows them
 )
 
 // forgetting has this node's leaders forget series without samples, a part of the series table after the other. An
@@ -90,7 +90,7 @@ func (f *forgetting) any(least uint32) bool {
 	return false
 }
 
-// HeardForgets takes what another node says of entries that forget series.
+// HeardForgets notes another node's state of entries that forget series.
 func (n *Node) HeardForgets(from string, forgets uint32) {
 	f := &n.forgetting
 	f.mu.Lock()
@@ -102,7 +102,7 @@ func (n *Node) HeardForgets(from string, forgets uint32) {
 	}
 }
 
-// Forgets returns what this node says of entries that forget series.
+// Forgets returns this node's state of entries that forget series.
 func (n *Node) Forgets() uint32 {
 	if n.engine.LetsForget() {
 		return forgetsKept

@@ -144,7 +144,7 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 	return w, nil
 }
 
-// end fills in the outcomes and lets go of what was admitted.
+// end fills in the outcomes and releases what was admitted.
 func (w *frameWrite) end() {
 	w.node.limiter.Release(&w.admission)
 	for i, next := 0, 0; i < len(w.outcomes); i++ {

@@ -90,7 +90,7 @@ type round struct {
 	left atomic.Int32 // appliers at work
 }
 
-// newLoop returns the loop with the groups that the log knows. It does not run yet.
+// newLoop returns the loop with the groups that the log has. It does not run yet.
 func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 	o := &n.options
 	shards := n.engine.Shards()
@@ -333,7 +333,7 @@ func (l *loop) send(envelopes []replica.Outgoing) {
 	}
 }
 
-// write puts the round down. A full disk is waited for, as what the machine has said cannot
+// write writes the round to the log. A full disk is waited for, as what the machine has said cannot
 // be taken back; the writes that wait meanwhile are answered.
 func (l *loop) write(r *round) (start wal.Position, err error) {
 	if r.Buffer.Records() == 0 {
@@ -399,7 +399,7 @@ func (l *loop) failAll(err error) {
 }
 
 // dispatch hands the committed entries of a round to the appliers. The round belongs to them
-// once the last of them has it, which may give it back before this loop has ended.
+// once the last of them has it, which may release it before this loop has ended.
 func (l *loop) dispatch(r *round) {
 	l.active = l.active[:0]
 	for i := range r.Entries {

@@ -86,15 +86,15 @@ const (
 
 func (n *Node) flushDue(now, last time.Time) bool {
 	count, bytes := n.engine.Generations()
-	if bytes != n.quiet.bytes {
-		n.quiet.bytes, n.quiet.since = bytes, now
+	if bytes != n.idle.bytes {
+		n.idle.bytes, n.idle.since = bytes, now
 	}
-	quiet := bytes >= flushIdleBytes && now.Sub(n.quiet.since) >= flushIdle
-	return count > 1 || quiet || bytes > 0 && now.Sub(last) >= n.options.FlushInterval
+	idle := bytes >= flushIdleBytes && now.Sub(n.idle.since) >= flushIdle
+	return count > 1 || idle || bytes > 0 && now.Sub(last) >= n.options.FlushInterval
 }
 
 func (n *Node) flush() error {
-	n.tellRetention()
+	n.setRetention()
 	count, _ := n.engine.Generations()
 	if err := n.engine.Flush(); err != nil {
 		return err
@@ -128,9 +128,9 @@ func (f *flushedSegments) add(flushes int64, now time.Time) {
 func (f *flushedSegments) compactionDue(now, last time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	quiet := now.Sub(f.last)
+	idle := now.Sub(f.last)
 	due := f.flushes >= compactionFlushes ||
-		f.flushes > 0 && (quiet >= compactionIdle || quiet < 0) || // the clock may go back
+		f.flushes > 0 && (idle >= compactionIdle || idle < 0) || // the clock may go back
 		now.Sub(last) >= compactionInterval
 	if due {
 		f.flushes = 0
@@ -205,14 +205,14 @@ func (n *Node) CompactAll(ctx context.Context) error {
 	return n.compact(ctx)
 }
 
-// tellRetention tells the engine how long samples are kept, which its partitions follow.
-func (n *Node) tellRetention() {
+// setRetention passes to the engine how long samples are kept, which its partitions follow.
+func (n *Node) setRetention() {
 	now := n.options.Clock()
 	n.engine.KeepFor(planRetention(n.rules().RetentionRules(), n.options.Retention, now).keepMs(now))
 }
 
 func (n *Node) compact(ctx context.Context) error {
-	n.tellRetention()
+	n.setRetention()
 	for !n.stopping() {
 		did, err := n.engine.Compact(ctx, n.options.Clock().UnixMilli())
 		if err != nil || !did {

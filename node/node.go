@@ -34,7 +34,7 @@ type Options struct {
 	Sync      SyncMode
 	Retention time.Duration // 0: for ever
 	Limits    limits.Bounds
-	// Rules gives the rules of databases as they are now: retention and limits of series.
+	// Rules returns the present rules of databases: retention and limits of series.
 	// Nil: there are none.
 	Rules func() *tenancy.Rules
 
@@ -123,7 +123,7 @@ type Node struct {
 	running context.Context // ends when the node closes
 	stop    context.CancelFunc
 	stopped sync.WaitGroup // of all that goes on by itself
-	quiet   struct {       // of the loop of page tasks
+	idle    struct {       // of the loop of page tasks
 		bytes int64 // of the page log
 		since time.Time
 	}
@@ -154,7 +154,7 @@ func Open(o Options) (*Node, error) {
 // begin starts all that goes on by itself until the node closes.
 func (n *Node) begin() {
 	n.running, n.stop = context.WithCancel(context.Background())
-	n.tellRetention() // before anything is flushed
+	n.setRetention() // before anything is flushed
 	run := func(work func(context.Context)) { n.stopped.Go(func() { work(n.running) }) }
 	ticked := func(every time.Duration, work func(ctx context.Context, ticks <-chan time.Time)) {
 		// Not by the loop: whoever gives the ticks could go on for long before it has begun.
@@ -278,7 +278,7 @@ func (n *Node) aloneMap() *shardmap.Map {
 	return m
 }
 
-// AdoptMap tells the node a shard map, which must not be older than one before. It
+// AdoptMap makes the node follow a shard map, which must not be older than one before. It
 // returns when the replicas that the map asks for are there, or being made. An error
 // says that it was not adopted: ErrShards for good.
 func (n *Node) AdoptMap(m *shardmap.Map) (err error) {

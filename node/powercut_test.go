@@ -42,7 +42,7 @@ func TestPowerCutWithAlways(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			percent := int(seed*7) % 60
-			crashes(t, SyncAlways, seed, vfs.CrashOptions{BlockPercent: percent, NamePercent: percent, Disorder: seed%2 == 0})
+			crashes(t, SyncAlways, seed, vfs.CrashOptions{BlockPercent: percent, NamePercent: percent, ReorderNames: seed%2 == 0})
 		})
 	}
 }

@@ -160,7 +160,7 @@ func (q *queue) do(run func()) error {
 	return <-c.done
 }
 
-// peer tells the loop of a connection to another node, without waiting for it.
+// peer passes a connection to another node to the loop, without waiting for it.
 func (q *queue) peer(name string, up bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -271,7 +271,7 @@ func (t *taken) empty() bool {
 	return len(t.writes) == 0 && len(t.reads) == 0 && len(t.envelopes) == 0 && len(t.commands) == 0 && len(t.peers) == 0 && t.ticks == 0
 }
 
-// clear lets go of what was taken.
+// clear releases what was taken.
 func (t *taken) clear() {
 	clear(t.writes)
 	clear(t.reads)

@@ -45,7 +45,7 @@ func (s *syncer) run() {
 	}
 }
 
-// fail tells the loop why nothing will be synced any more, by this syncer or another.
+// fail reports to the loop why nothing will be synced any more, by this syncer or another.
 func (s *syncer) fail(err error) {
 	s.broken.CompareAndSwap(nil, &err)
 	s.done()

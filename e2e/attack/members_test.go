@@ -405,7 +405,7 @@ func (m *members) tryWithdrawnAuthority(t *testing.T) {
 	if err := ask(); status.Code(err) == codes.Unavailable || status.Code(err) == codes.PermissionDenied {
 		t.Fatalf("before: %v", err)
 	}
-	next, err := certificate.NewAuthority(clusterName, "next", time.Hour, time.Now())
+	next, err := certificate.NewCA(clusterName, "next", time.Hour, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

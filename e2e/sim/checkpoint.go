@@ -107,18 +107,18 @@ func (p *process) trim(checkpoint wal.Position) error {
 	if err := face.do(func() { p.machine.Durable(p.engine.DurableIndexes(), force) }); err != nil {
 		return err
 	}
-	floor := checkpoint
-	if err := face.do(func() { floor = min(floor, p.machine.Floor()) }); err != nil {
+	lowWater := checkpoint
+	if err := face.do(func() { lowWater = min(lowWater, p.machine.LowWater()) }); err != nil {
 		return err
 	}
 	if err := face.do(func() {}); err != nil {
 		return err
 	}
 	if p.world.is(TrimToCheckpoint) {
-		floor = checkpoint
+		lowWater = checkpoint
 	}
 	if err := p.syncLog(); err != nil {
 		return err
 	}
-	return p.log.TrimBefore(floor)
+	return p.log.TrimBefore(lowWater)
 }

@@ -41,7 +41,7 @@ func (d *memoryDisk) Dir() string { return "data" }
 func (d *memoryDisk) Kill() { d.crash(vfs.CrashOptions{BlockPercent: 100, NamePercent: 100}) }
 
 func (d *memoryDisk) PowerCut(rng *rand.Rand) {
-	d.crash(vfs.CrashOptions{Seed: rng.Uint64(), BlockPercent: rng.IntN(100), NamePercent: rng.IntN(101), Disorder: rng.IntN(2) == 0})
+	d.crash(vfs.CrashOptions{Seed: rng.Uint64(), BlockPercent: rng.IntN(100), NamePercent: rng.IntN(101), ReorderNames: rng.IntN(2) == 0})
 }
 
 func (d *memoryDisk) crash(o vfs.CrashOptions) {

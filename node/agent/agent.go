@@ -17,7 +17,7 @@ import (
 
 // Node is what an agent needs of a node.
 type Node interface {
-	// AdoptMap tells the node a map that is not older than any before.
+	// AdoptMap makes the node follow a map that is not older than any before.
 	AdoptMap(m *shardmap.Map) error
 	// Unpublished returns the configurations of the groups that the node leads where
 	// they are not what the adopted map says, which it confirms after the call.
@@ -34,10 +34,10 @@ type Options struct {
 	Cluster string
 	// Info describes who the node is; it is asked again for each update.
 	Info func() shardmap.NodeInfo
-	// Seen hears of every view of the store: addresses of nodes, and whether the
+	// Seen is called with every view of the store: addresses of nodes, and whether the
 	// store answers. It must not block.
 	Seen func(view shardmap.View)
-	// Unfit hears that the node can never take part with its data folder, and why. nil:
+	// Unfit is called when the node can never take part with its data folder, and why. nil:
 	// nobody does.
 	Unfit  func(error)
 	Logger *slog.Logger
@@ -209,7 +209,7 @@ func (a *Agent) takeLocked(ctx context.Context, m *shardmap.Map) error {
 	return a.options.Node.AdoptMap(m)
 }
 
-// confirm tells the store that the node has seen a map, which is the newest, and returns nil if the store has that
+// confirm records in the store that the node has seen a map, which is the newest, and returns nil if the store has that
 // map still. A store that is set back afterwards has a node then that knows more
 // (View.Overtaken), so nobody allocates again what the map has allocated. One that was set
 // back before has another map. Errors: ErrConflict for another map, ErrUnavailable if the store cannot be told or does not
@@ -233,7 +233,7 @@ func (a *Agent) confirm(ctx context.Context, m *shardmap.Map) error {
 }
 
 // waits reports whether a map is not adopted only because of what the store has, or does not say:
-// the store's next view, or another try, tells.
+// the store's next view, or another try, shows.
 func waits(err error) bool {
 	return errors.Is(err, shardmap.ErrConflict) || errors.Is(err, shardmap.ErrUnavailable) || errors.Is(err, shardmap.ErrRolledBack)
 }
@@ -259,7 +259,7 @@ func (a *Agent) info() shardmap.NodeInfo {
 // retry returns how long to wait when the placement store refuses or does not answer.
 func retry() backoff.Exponential { return backoff.Exponential{Min: retryDelayMin, Max: retryDelayMax} }
 
-// tell brings the node's entry in the store up to date, and enters the node if it has none.
+// tell updates the node's entry in the store, and makes one if there is none.
 func (a *Agent) tell(ctx context.Context) error {
 	a.entering.Lock()
 	defer a.entering.Unlock()

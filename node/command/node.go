@@ -166,7 +166,7 @@ func seenBy(dataDir string) (shardmap.Seen, error) {
 
 const storeRetry = 2 * time.Second
 
-// shardsOf returns the number of shards of the cluster; 0: the data folder knows. While
+// shardsOf returns the number of shards of the cluster; 0: as in the data folder. While
 // the store does not answer, a node that knows its cluster goes on without it.
 func (s *nodeSettings) shardsOf(ctx context.Context, store shardmap.Store, seen shardmap.Seen, logger *slog.Logger) (settings.Count, error) {
 	for {

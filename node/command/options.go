@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// NodeOptions returns the options of a node with these flags, without what a cluster gives it.
+// NodeOptions returns the options of a node with these flags, without what comes from a cluster.
 func (s *StorageFlags) NodeOptions(plan *memory.Plan, shards settings.Count, bounds *SeriesLimitFlags, rules *process.DatabaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
 	return node.Options{
 		FS: vfs.OS(), DataDir: s.DataDir, Shards: int(shards),

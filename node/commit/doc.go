@@ -27,7 +27,7 @@
 //
 // All other methods of a Machine (Adopt, BeginSwap, EndSwap, Dropped, Left, Durable, BeginEpoch,
 // ...) are called between Written and the next Step, by the same goroutine. If a round cannot be
-// framed or written, nobody knows what the log has: only FailAll may be called then.
+// framed or written, it is unknown what the log has: only FailAll may be called then.
 //
 // # A start
 //

@@ -37,7 +37,7 @@ func (m *Machine) tick(applied []uint64) {
 	}
 }
 
-// Adopt makes and ends replicas as the map says, which is never older than the one before and
+// Adopt makes and ends replicas to match the map, which is never older than the one before and
 // is for the same shards.
 func (m *Machine) Adopt(to *shardmap.Map) {
 	m.rows = to.Rows
@@ -164,7 +164,7 @@ func (m *Machine) leave(shard uint16, row *shardmap.Row, status *replica.GroupSt
 	}
 }
 
-// goOnAlone lets a group that has lost its majority go on from the replica here. One
+// goOnAlone makes a group that has lost its majority go on from the replica here. One
 // whose files are being swapped, or whose state is synced, goes on when that has ended.
 func (m *Machine) goOnAlone(shard uint16, row *shardmap.Row, status *replica.GroupStatus, raftID uint64) {
 	if status.Installing || status.Syncing || m.swaps[shard] != nil {
@@ -266,7 +266,7 @@ func (m *Machine) stepOne(shard uint16) {
 	}
 }
 
-// giveUpUnindexed lets a group forget the entries of when it had one voter: they are not indexed,
+// giveUpUnindexed makes a group forget the entries of when it had one voter: they are not indexed,
 // so that a member that needs them has to fetch files, which it is told when they are
 // gone. They stay on disk for as long as this node's engine needs them.
 func (m *Machine) giveUpUnindexed(shard uint16, status *replica.GroupStatus) {
@@ -319,7 +319,7 @@ func heard(members []shardmap.Member, status *replica.GroupStatus) bool {
 	return 2*active > voters
 }
 
-// Durable tells the host what a checkpoint has made durable, and lets it forget the
+// Durable notes in the host what a checkpoint has made durable, so that it forgets the
 // entries that nobody needs any more: all that every full voter has, or with more than
 // logBytesMax of log, all that this node's engine has.
 func (m *Machine) Durable(applied []uint64, force bool) {
@@ -341,9 +341,9 @@ func (m *Machine) Durable(applied []uint64, force bool) {
 	}
 }
 
-// Floor returns the position before which no group needs the log.
-func (m *Machine) Floor() wal.Position {
-	floor := m.index.log.End()
+// LowWater returns the position before which no group needs the log.
+func (m *Machine) LowWater() wal.Position {
+	lowWater := m.index.log.End()
 	for _, shard := range m.host.Shards() {
 		status, err := m.host.Status(shard)
 		if err != nil {
@@ -352,20 +352,20 @@ func (m *Machine) Floor() wal.Position {
 		s := &m.index.shards[shard]
 		s.trim(status.Truncated.Index)
 		if at, ok := s.from(status.Truncated.Index); ok {
-			floor = min(floor, at)
+			lowWater = min(lowWater, at)
 		}
 	}
-	return m.floorOfQuarantined(floor)
+	return m.lowWaterOfQuarantined(lowWater)
 }
 
-// floorOfQuarantined is floor for what is kept of replicas that take no part.
-func (m *Machine) floorOfQuarantined(floor wal.Position) wal.Position {
+// lowWaterOfQuarantined is LowWater for what is kept of replicas that take no part.
+func (m *Machine) lowWaterOfQuarantined(lowWater wal.Position) wal.Position {
 	for shard, r := range m.quarantined {
 		if at, ok := m.index.shards[shard].from(r.state.Truncated.Index); ok {
-			floor = min(floor, at)
+			lowWater = min(lowWater, at)
 		}
 	}
-	return floor
+	return lowWater
 }
 
 // after returns the position from which on the log has all entries after applied.

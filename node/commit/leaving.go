@@ -6,7 +6,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// GroupView is what another node says of its replica of a shard.
+// GroupView is the state of another node's replica of a shard, by its own account.
 type GroupView struct {
 	Era     uint32
 	Index   uint64   // of the configuration

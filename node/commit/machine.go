@@ -47,7 +47,7 @@ type Machine struct {
 	spent       []uint64           // by shard: the greatest raft id that was removed here
 	newestMs    []int64            // by shard: the leader's clock at the last entry of samples; 0: not known
 	quarantined map[uint16]*quarantined
-	unclaimed   []bool // by shard: there is data of nobody knows which replica
+	unclaimed   []bool // by shard: there is data of an unknown replica
 	dropping    []bool // by shard: the data of a removed replica is being dropped
 	ticks       int
 	relog       bool // the next round logs the states of all groups

@@ -184,7 +184,7 @@ func beginsAnew(row *shardmap.Row, is *replica.Replica) bool {
 	return row.Era > is.Era && len(row.Members) == 1 && row.Fresh && is.Role == shardmap.Witness
 }
 
-// resurrect lets a group that has lost its majority for good go on from a quarantined replica: the
+// resurrect makes a group that has lost its majority for good go on from a quarantined replica: the
 // map has named it as all that is left, in a new era.
 func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quarantined) {
 	err := m.host.Restore(r.state, r.summary)
@@ -202,7 +202,7 @@ func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quaranti
 	m.config.Logger.Warn("a group goes on from what is left of it", "shard", shard, "era", era)
 }
 
-// passOver lets the log of a quarantined replica begin behind what is applied of the entries that are not indexed:
+// passOver makes the log of a quarantined replica begin behind what is applied of the entries that are not indexed:
 // while its group had one voter they were not kept for others, and the log goes without them (see
 // Machine.giveUpUnindexed). Were they still asked for, the next start would find that they lack.
 func (r *quarantined) passOver(unindexed uint64) {

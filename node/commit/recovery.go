@@ -25,7 +25,7 @@ type Engine interface {
 	DropShard(shard uint16, logPosition uint64) error
 }
 
-// Recovery reads the log of a start: it gives the engine what is known to be
+// Recovery reads the log of a start: it passes to the engine what is known to be
 // committed, and remembers of the rest what Raft has to know.
 type Recovery struct {
 	engine  Engine

@@ -238,7 +238,7 @@ func (r records) Record(at wal.Position, _ []byte) ([]byte, error) { return r[at
 func (r records) End() wal.Position                                { return wal.Position(len(r)) }
 
 // TestQuarantinedAsksForWhatIsKept reads the log of a group that had one voter before it had a learner,
-// and has lost its end: a log from the floor on, which is what the next start finds, is as good.
+// and has lost its end: a log from the lowWater on, which is what the next start finds, is as good.
 func TestQuarantinedAsksForWhatIsKept(t *testing.T) {
 	state := replica.GroupState{
 		Replica: replica.Replica{Shard: 1, RaftID: 1, Era: 1, Role: shardmap.Full}, Term: 2, Vote: 1, Commit: 4,
@@ -276,12 +276,12 @@ func TestQuarantinedAsksForWhatIsKept(t *testing.T) {
 	if len(states) != 1 || m.Quarantined() != 1 || states[0].Truncated != (replica.Position{Index: 2, Term: 1}) {
 		t.Fatalf("%d are quarantined: %+v", m.Quarantined(), states)
 	}
-	floor := m.Floor()
-	if floor != 2 {
-		t.Fatalf("the log is kept from %d on", floor)
+	lowWater := m.LowWater()
+	if lowWater != 2 {
+		t.Fatalf("the log is kept from %d on", lowWater)
 	}
 	put(entry.Entry{Kind: entry.GroupState, Shard: 1, Body: states[0].AppendTo(nil)})
-	if m = start("22", floor, nil); m.Quarantined() != 1 || m.states()[0].Truncated != states[0].Truncated {
+	if m = start("22", lowWater, nil); m.Quarantined() != 1 || m.states()[0].Truncated != states[0].Truncated {
 		t.Errorf("%d are quarantined: %+v", m.Quarantined(), m.states())
 	}
 }

@@ -31,7 +31,7 @@ func NewRound(shards, appliers int) *Round {
 	return &Round{first: make([]int, shards), Entries: make([][]ToApply, appliers)}
 }
 
-// Number returns the number by which Input.Synced tells of the round.
+// Number returns the number that Input.Synced has for the round.
 func (r *Round) Number() uint64 { return r.replica.Number }
 
 // Early returns the envelopes that may go before anything is written, and Late those that may

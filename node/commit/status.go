@@ -22,7 +22,7 @@ func (m *Machine) View(shard uint16) View { return m.views[shard] }
 // AllSingleVoter reports whether every shard has a group here that agrees with itself.
 func (m *Machine) AllSingleVoter() bool { return m.single == len(m.views) }
 
-// view brings a shard's View up to date.
+// view updates a shard's View.
 func (m *Machine) view(shard uint16) {
 	status, err := m.host.Status(shard)
 	here, was := err == nil, m.views[shard]
@@ -56,7 +56,7 @@ func (m *Machine) viewAgain(shard uint16) {
 	}
 }
 
-// Figures are counts that only the Machine knows, as of the last look at all groups.
+// Figures are the Machine's own counts, as of the last look at all groups.
 type Figures struct {
 	Hibernated, Stopped, Quarantined, Unclaimed, Dropping, Unpublished, LagEntries int64
 	Recovered                                                                      int64 // groups, since the start
@@ -66,7 +66,7 @@ type Figures struct {
 // Figures returns the figures.
 func (m *Machine) Figures() Figures { return m.figures }
 
-// count brings the figures up to date.
+// count updates the figures.
 func (m *Machine) count(applied []uint64) {
 	f := &m.figures
 	*f = Figures{Unpublished: f.Unpublished, Recovered: f.Recovered, Crowded: f.Crowded, Quarantined: int64(len(m.quarantined))}
@@ -88,7 +88,7 @@ func (m *Machine) count(applied []uint64) {
 	m.out.Counted = true
 }
 
-// Count brings the figures up to date; applied is as in Input.
+// Count updates the figures; applied is as in Input.
 func (m *Machine) Count(applied []uint64) { m.count(applied) }
 
 func oneIf(is bool) int64 {
@@ -98,7 +98,7 @@ func oneIf(is bool) int64 {
 	return 0
 }
 
-// GroupConfig is the configuration of a group, as its leader knows it.
+// GroupConfig is the configuration of a group, as of its leader.
 type GroupConfig struct {
 	Shard  uint16
 	Config []shardmap.Member

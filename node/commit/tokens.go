@@ -43,7 +43,7 @@ func (t *tokens) take(token uint64) *inflight {
 	return e
 }
 
-// release lets entries that were taken be used again.
+// release makes entries that were taken free to be used again.
 func (t *tokens) release(entries []*inflight) {
 	const most = 1024
 	for _, e := range entries {

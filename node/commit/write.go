@@ -7,7 +7,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
-// Proposal is what a write says of one shard, and then what became of it.
+// Proposal is the part of a write for one shard, and then its outcome.
 type Proposal struct {
 	Kind   entry.Kind
 	Shard  uint16

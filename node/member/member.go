@@ -34,13 +34,13 @@ type Options struct {
 	ID, Zone, Cluster      string
 	RPCAddr, AdvertiseAddr string
 	Store                  shardmap.Store
-	Node                   node.Options // without what the cluster gives it
+	Node                   node.Options // without what comes from the cluster
 	MoveRate               uint64       // bytes per second, to others and from them; 0: no bound
 	Peers                  settings.PeerCredentials
 	Logger                 *slog.Logger
 	Memory                 *memory.Plan // nil: defaults bound it
 	Together               bool         // all nodes of the cluster end with this one: nobody takes over
-	Unfit                  func(error)  // hears that the data folder can never take part; nil: nobody does
+	Unfit                  func(error)  // called when the data folder can never take part; may be nil
 }
 
 // Member is a storage node of a cluster, with all that joins it to the others.
@@ -180,7 +180,7 @@ func (m *Member) info() shardmap.NodeInfo {
 	}
 }
 
-// seen takes what the placement store says of the other nodes.
+// seen notes what the placement store has of the other nodes.
 func (m *Member) seen(view shardmap.View) {
 	m.storeErr.Store(&view.Err)
 	m.service.SetIncarnations(view.Incarnations)

@@ -111,7 +111,7 @@ type copyDigest struct {
 	err error // it is not known
 }
 
-// digests asks all copies. An error says that this node's own cannot be read.
+// digests asks all copies. It returns an error if this node's own cannot be read.
 func (s *Service) digests(ctx context.Context, target shardRange) ([]copyDigest, error) {
 	status, err := s.status(target.shard)
 	if err != nil {

@@ -252,7 +252,7 @@ func (s *Service) repair(ctx context.Context, target shardRange) error {
 			s.repairer.series.Add(done.Series)
 			s.repairer.samples.Add(done.Samples)
 			s.options.Logger.Info("a range was repaired", "range", shardRange{done.Shard, done.FromMs, done.ToMs}, "from", name, "series", done.Series,
-				"samples", done.Samples, "segments", done.Excluded, "took_ms", time.Since(start).Milliseconds())
+				"samples", done.Samples, "segments", done.Suppressed, "took_ms", time.Since(start).Milliseconds())
 			return nil
 		}
 		problems = append(problems, fmt.Errorf("from node %s: %w", name, err))

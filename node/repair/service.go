@@ -23,13 +23,13 @@ type Copies interface {
 	Digest(ctx context.Context, node string, shard uint16, fromMs, toMs int64) (transfer.RangeDigest, error)
 	// OpenRange returns what the node's GiveRange writes.
 	OpenRange(ctx context.Context, node string, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error)
-	// Repair tells the node that its copy of a range is a bad one, as its Suspect does.
+	// Repair marks the node's copy of a range as a bad one, as its Suspect does.
 	Repair(ctx context.Context, node string, shard uint16, fromMs, toMs int64) error
 }
 
 // Groups is what a Service asks about the groups of its node.
 type Groups interface {
-	// Status returns a group's status. Errors: replica.ErrNoGroup, and why nobody knows.
+	// Status returns a group's status. Errors: replica.ErrNoGroup, and why it is unknown.
 	Status(shard uint16) (replica.GroupStatus, error)
 	// Leads reports whether this node leads the shard; it may be a moment old.
 	Leads(shard uint16) bool

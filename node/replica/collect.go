@@ -254,7 +254,7 @@ func (g *group) takeRole() {
 	g.replica.Role = m.Role
 }
 
-// advanceNode tells the library that the Round is written.
+// advanceNode notes in the library that the Round is written.
 func (g *group) advanceNode() {
 	defer g.contain()
 	if g.node == nil {

@@ -3,7 +3,7 @@ package replica
 import "encoding/binary"
 
 // decoder reads from the front of bytes. After the first thing that is not there, or
-// is too large, it is broken and gives zeros.
+// is too large, it is broken and returns zeros.
 type decoder struct {
 	rest   []byte
 	broken bool

@@ -3,7 +3,7 @@
 // A Host has a replica of many groups, one for each shard that the node is a member
 // of. It has no goroutine, no clock and no I/O: what happens is told to it (Tick,
 // Receive, Propose, Applied, ...), and what has to be done is fetched from it as a
-// Round. The same calls in the same order give the same Rounds, which lets a
+// Round. The same calls in the same order return the same Rounds, which lets a
 // simulation replay a cluster from a seed. All methods belong to one goroutine.
 //
 // The life of a Round:
@@ -23,7 +23,7 @@
 // dropping the data of a replica that was removed, and telling others of a configuration
 // while GroupStatus.Syncing.
 //
-// Between Ready and Advance every other method may be called; a second Ready gives
+// Between Ready and Advance every other method may be called; a second Ready returns
 // nothing until the first Round is advanced. If the log cannot be written, the Host
 // must not be used any more.
 //

@@ -38,7 +38,7 @@ type Position struct {
 	Term  uint64
 }
 
-// entryLog knows what is in a group's log: the terms of all entries, and the newest
+// entryLog describes a group's log: the terms of all entries, and the newest
 // entries themselves. It reads older ones through Log.
 //
 // Invariant: tail holds consecutive entries, the last of them last, and every entry

@@ -34,7 +34,7 @@ var (
 	ErrArgument = errors.New("invalid argument")
 )
 
-// NotLeaderError reports that a shard is led by another replica, or that nobody knows
+// NotLeaderError reports that a shard is led by another replica, or that it is unknown
 // who leads it. It is a series.ErrUnavailable.
 type NotLeaderError struct {
 	Shard  uint16

@@ -5,7 +5,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// wake lets g tick.
+// wake makes g tick.
 func (g *group) wake() {
 	g.idle = 0
 	if g.hibernating {

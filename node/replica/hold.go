@@ -27,7 +27,7 @@ func (g *group) holds() bool {
 	return g.shared.config.SyncLater && (g.syncDue || g.hold.round != 0)
 }
 
-// holdFor lets g wait until the States of a Round are durable.
+// holdFor makes g wait until the States of a Round are durable.
 func (g *group) holdFor(round uint64) {
 	if g.hold.round == 0 {
 		g.shared.next.holding = append(g.shared.next.holding, g)
@@ -35,7 +35,7 @@ func (g *group) holdFor(round uint64) {
 	g.hold.round = round
 }
 
-// release lets go of what waited, in its order, before anything that comes later.
+// release releases what waited, in its order, before anything that comes later.
 func (g *group) release() {
 	held := g.hold
 	g.hold = hold{}

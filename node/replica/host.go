@@ -9,7 +9,7 @@ import (
 )
 
 // Host holds a node's replicas of all groups. It finds the group that a call is for, ticks
-// the groups, and collects their work into Rounds. It knows no rule of Raft: those are in
+// the groups, and collects their work into Rounds. It has no rule of Raft: those are in
 // group. See the package's doc.
 type Host struct {
 	shared  *shared
@@ -187,7 +187,7 @@ func (h *Host) Ready(round *Round) bool {
 	return false
 }
 
-// collectDirty lets the marked groups add their work to round.
+// collectDirty adds the work of the marked groups to round.
 func (h *Host) collectDirty(round *Round) {
 	next := &h.shared.next
 	dirty := next.dirty
@@ -212,7 +212,7 @@ func (h *Host) Advance(*Round) {
 	h.advanceAll()
 }
 
-// advanceAll lets the groups with something in the Round go on.
+// advanceAll advances the groups with something in the Round.
 func (h *Host) advanceAll() {
 	inRound := h.shared.next.inRound
 	for _, g := range inRound {

@@ -13,7 +13,7 @@ type StepKind uint8
 // The kinds of steps. All can be repeated.
 const (
 	StepNone     StepKind = iota // the group is what the map wants
-	StepWait                     // look again later; Reason tells what for
+	StepWait                     // look again later; Reason has what for
 	StepPublish                  // write row.Published(Members) to the map
 	StepChange                   // Host.Change to Members
 	StepTransfer                 // Host.Transfer to Node

@@ -70,7 +70,7 @@ func (g *group) on(node string) bool {
 	return slices.ContainsFunc(g.config.Members, there) || slices.ContainsFunc(g.config.Leaving, there)
 }
 
-// unreachable tells the library that messages to a member were lost.
+// unreachable reports to the library that messages to a member were lost.
 func (g *group) unreachable(id uint64) {
 	defer g.contain()
 	if g.node != nil {

@@ -61,7 +61,7 @@ func (g *group) extraTicks() int {
 	return g.shared.peers.slowest
 }
 
-// vouch tells the library of a leader which members count as heard though their answers
+// vouch reports to the library of a leader which members count as heard though their answers
 // are not here yet: it asks after a fixed time whether a majority is, and would step down.
 // It changes nothing of what is committed or read, which needs the answers themselves.
 func (g *group) vouch() {

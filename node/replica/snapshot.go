@@ -28,7 +28,7 @@ func ParseSnapshotMeta(b []byte) (SnapshotMeta, error) {
 	return SnapshotMeta{Position: state.Truncated, Era: state.Era, Configuration: state.Configuration}, err
 }
 
-// sendSnapshot tells a member that it needs files, and from which index on.
+// sendSnapshot notifies a member that it needs files, and from which index on.
 func (g *group) sendSnapshot(to uint64) {
 	at := g.log.truncated
 	if at.Index == 0 { // an empty learner of a whole log: anything will do
@@ -43,7 +43,7 @@ func (g *group) sendSnapshot(to uint64) {
 		logTerm: at.Term, index: at.Index, context: meta.AppendTo(nil)}, false)
 }
 
-// sendConfiguration tells a voter, whose log is empty for all that is known, the present
+// sendConfiguration sends to a voter, whose log is empty for all that is known, the present
 // configuration, if the log is whole. No entry has the one that the group began with, and a
 // member that came late to a fresh group does not know it; when nothing is committed yet, or
 // nobody who has data is there, there are no files to learn one from either.
@@ -78,7 +78,7 @@ func (g *group) takeConfiguration(meta *SnapshotMeta) {
 	g.logState(true)
 }
 
-// takeSnapshot hears that the leader's log begins after index.
+// takeSnapshot handles a leader's notice that its log begins after index.
 func (g *group) takeSnapshot(m *message) {
 	meta, err := ParseSnapshotMeta(m.context)
 	if err != nil || g.installing != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// GroupStatus is what a replica knows of itself and its group, as of the last Round.
+// GroupStatus is the state of a replica and its group, as of the last Round.
 type GroupStatus struct {
 	Replica
 	Leads         bool
@@ -26,7 +26,7 @@ type GroupStatus struct {
 	Truncated     Position
 	Trim          uint64 // entries up to here are durable in the engines of all full voters
 	Installing    bool
-	Syncing       bool // what it tells is not durable yet
+	Syncing       bool // what it sends is not durable yet
 	TookOver      bool // it leads because it has asked to, not long ago: a router did not reach the leader before
 	Transferring  bool
 	Configuration Configuration

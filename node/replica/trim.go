@@ -47,7 +47,7 @@ func (t *trim) of(id uint64, config *Configuration) *progress {
 	return &t.members[at]
 }
 
-// spreadTrim tells the members what none of those with data needs any more, if that
+// spreadTrim sends to the members what none of those with data needs any more, if that
 // has grown.
 func (g *group) spreadTrim() bool {
 	trim := g.trim.own
@@ -89,7 +89,7 @@ func (g *group) noteTrim(index uint64) {
 	}
 }
 
-// compactTo lets the log forget entries. See Host.CompactTo.
+// compactTo drops entries from the log. See Host.CompactTo.
 func (g *group) compactTo(index uint64) {
 	at := min(index, g.advanced, g.log.last)
 	if at > g.log.truncated.Index {

@@ -108,7 +108,7 @@ func (d *Download) Read(p []byte) (int, error) {
 // receive takes the next chunk.
 func (d *Download) receive() error {
 	m, err := d.stream.Recv()
-	if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
+	if err == io.EOF { //nolint:errorlint // gRPC returns io.EOF itself
 		return fmt.Errorf("%w: the export ended early", series.ErrUnavailable)
 	}
 	if err != nil {
@@ -147,7 +147,7 @@ func (d *Download) connect() error {
 	}
 }
 
-// failed waits before the next attempt, or gives the error that ends the download.
+// failed waits before the next attempt, or returns the error that ends the download.
 func (d *Download) failed(err error) error {
 	if ctxErr := d.ctx.Err(); ctxErr != nil {
 		return ctxErr
@@ -183,7 +183,7 @@ func (d *Download) open() error {
 		return wire.FromStatus(err)
 	}
 	m, err := stream.Recv()
-	if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
+	if err == io.EOF { //nolint:errorlint // gRPC returns io.EOF itself
 		return fmt.Errorf("%w: the sender sent nothing", series.ErrUnavailable)
 	}
 	if err != nil {

@@ -60,7 +60,7 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 	return message
 }
 
-// readExchange sets m to what a message says; its envelopes point into the message.
+// readExchange decodes a message into m; its envelopes point into the message.
 // Errors: wire.ErrInvalid.
 func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 	// Those before belong to the node; there will be about as many.

@@ -27,7 +27,7 @@ type Node interface {
 	Receive(from string, envelopes [][]byte) error
 	// HeardClock takes what another node's clock has just said. It does not block.
 	HeardClock(from string, timeMs int64)
-	// HeardForgets takes what another node knows now of entries that forget series. It does not block.
+	// HeardForgets notes another node's present state of entries that forget series. It does not block.
 	HeardForgets(from string, forgets handshake.Forgets)
 
 	// Write starts to write a frame, and does not wait for it. done is called once, from
@@ -36,13 +36,13 @@ type Node interface {
 	// called and the outcomes were asked for; the context ends after that or when its
 	// caller gives up.
 	Write(ctx context.Context, frame *series.Frame, done func(WriteEnd))
-	// Scan gives chunks with Ref to the sink. Within a shard series come in growing
+	// Scan sends chunks with Ref to the sink. Within a shard series come in growing
 	// order of ids, each as chunks in order of time. Every shard of the request is
 	// ended once, after its last chunk.
 	Scan(ctx context.Context, request *ScanRequest, sink ScanSink) error
-	// Last gives the newest samples. Every shard is ended once.
+	// Last sends the newest samples to the sink. Every shard is ended once.
 	Last(ctx context.Context, request *LastRequest, sink LastSink) error
-	// ListSeries gives keys. Every shard is ended once.
+	// ListSeries sends keys to the sink. Every shard is ended once.
 	ListSeries(ctx context.Context, request *SeriesRequest, sink SeriesSink) error
 	// ListNames returns sorted names over all shards of the request whose end has no
 	// error.
@@ -63,7 +63,7 @@ type Node interface {
 	ExportRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error
 	// RepairShard has the node fetch a range of a shard from another node.
 	RepairShard(ctx context.Context, shard uint16, fromMs, toMs int64) error
-	// Report tells the state of the node. Its Hello is filled in by the server.
+	// Report returns the state of the node. Its Hello is filled in by the server.
 	Report(ctx context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error)
 	// TransferLeader starts to hand over a shard; an empty node means any.
 	TransferLeader(ctx context.Context, shard uint16, toNode string) error

@@ -42,7 +42,7 @@ type peer struct {
 		queue   queue
 		counted int // bytes of the queue that are in waiting
 		closed  bool
-		stats   PeerStats // all but what the queue knows
+		stats   PeerStats // all but what is counted in the queue
 	}
 }
 
@@ -74,7 +74,7 @@ func (p *peer) close() {
 	p.countLocked()
 }
 
-// countLocked brings the bytes that wait for all peers up to date.
+// countLocked updates the count of bytes that wait for all peers.
 func (p *peer) countLocked() {
 	p.waiting.Add(int64(p.mu.queue.bytes - p.mu.counted))
 	p.mu.counted = p.mu.queue.bytes
@@ -201,7 +201,7 @@ func (p *peer) open(ctx context.Context, cancel context.CancelCauseFunc) (grpc.B
 	return stream, nil
 }
 
-// ended waits for the end of a stream and gives its reason.
+// ended waits for the end of a stream and returns its reason.
 func ended(stream grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
 	if _, err := stream.Recv(); err != nil {
 		return reason(err)
@@ -211,7 +211,7 @@ func ended(stream grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.Exchan
 
 // reason returns the error that a stream has ended with.
 func reason(err error) error {
-	if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
+	if err == io.EOF { //nolint:errorlint // gRPC returns io.EOF itself
 		return fmt.Errorf("%w: the peer has ended the stream", series.ErrUnavailable)
 	}
 	return wire.FromStatus(err)
@@ -253,7 +253,7 @@ func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.
 			tell = false
 		}
 		err := stream.SendMsg(exchangeMessage(&message))
-		if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
+		if err == io.EOF { //nolint:errorlint // gRPC returns io.EOF itself
 			return nil
 		}
 		if err != nil {

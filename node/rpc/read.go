@@ -103,7 +103,7 @@ const (
 	fieldBytes = 4        // what a short field costs besides its bytes, about
 )
 
-// errNotEnded stands in for the end that a Node has forgotten.
+// errNotEnded replaces the end that a Node has not sent.
 var errNotEnded = fmt.Errorf("%w: the answer for the shard has no end", wire.ErrInternal)
 
 // openShards are the shards of a request that have not ended yet.

@@ -69,7 +69,7 @@ func (r rangeSender) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// OpenRange asks a node for a range of a shard. The reader gives its bytes; errors of the
+// OpenRange asks a node for a range of a shard. The reader returns its bytes; errors of the
 // node come as those of package wire. It must be closed, and ends with the context.
 func OpenRange(ctx context.Context, conn grpc.ClientConnInterface, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -94,7 +94,7 @@ type rangeBytes struct {
 func (r *rangeBytes) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		m, err := r.stream.Recv()
-		if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
+		if err == io.EOF { //nolint:errorlint // gRPC returns io.EOF itself
 			return 0, io.EOF
 		}
 		if err != nil {

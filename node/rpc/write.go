@@ -172,7 +172,7 @@ func (w *writeStream) take(request *writeRequest, reader *wire.RequestReader) er
 	return nil
 }
 
-// release lets go of a request when nothing of it is in work.
+// release releases a request when nothing of it is in work.
 func (w *writeStream) release(request *writeRequest) {
 	if request.left.Add(-1) > 0 {
 		return
@@ -209,7 +209,7 @@ func (w *writeStream) send() {
 }
 
 // answer sends one message with the answers to the first frames, and ends them. It
-// gives their number.
+// returns their number.
 func (w *writeStream) answer(ended []*writeFrame) (n int, err error) {
 	buffer := w.server.buffers.Get(min(answerBytes*len(ended), responseBytesMax))
 	b := (*buffer)[:0]

@@ -43,7 +43,7 @@ func (l lives) check(s *Service, shard uint16, err error) error {
 	return err
 }
 
-// confirm returns the shards that may be read, and tells end why the others may not.
+// confirm returns the shards that may be read, and calls end for the others with the reason.
 func (s *Service) confirm(ctx context.Context, shards []uint16, fresh rpc.Freshness, end func(shard uint16, err error) error) (good []uint16, err error) {
 	for i, err := range s.node.Confirm(ctx, shards, fresh.StalenessMaxMs) {
 		if err == nil {

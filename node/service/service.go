@@ -21,9 +21,9 @@ import (
 type Options struct {
 	Node  *node.Node
 	Hello func() handshake.Hello
-	// Map gives the shard map that the node goes by; nil: none yet.
+	// Map returns the shard map that the node goes by; nil: none yet.
 	Map func() *shardmap.Map
-	// Disk gives the size of the data folder's disk and what is used of it, in bytes.
+	// Disk returns the size of the data folder's disk and what is used of it, in bytes.
 	Disk    func() (capacity, used uint64)
 	Version string
 	// MoveBytesPerSecond bounds what the node sends to others of its shards, and what it
@@ -49,13 +49,13 @@ func New(o Options) *Service {
 	return &Service{options: o, node: o.Node, started: o.Now(), exports: newExports(o.Now, o.Logger)}
 }
 
-// Close lets go of what is open.
+// Close releases what is open.
 func (s *Service) Close() error { return s.exports.close() }
 
 // Hello implements rpc.Node.
 func (s *Service) Hello() handshake.Hello { return s.options.Hello() }
 
-// SetIncarnations tells which data folders there are, so that retired ones are refused.
+// SetIncarnations sets which data folders there are, so that retired ones are refused.
 func (s *Service) SetIncarnations(byNode map[string][]shardmap.Incarnation) {
 	retired := map[string]bool{}
 	for _, list := range byNode {

@@ -87,7 +87,7 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	e.batches.Keep(batches)
-	if err := e.index.SettleForgotten(applied); err != nil {
+	if err := e.index.FinalizeForgotten(applied); err != nil {
 		e.reportCorruption(err)
 	}
 	for i, s := range e.shards {
@@ -157,7 +157,7 @@ func (e *Engine) makeDurable(m *manifest.Manifest) error {
 		if err := e.options.SyncLog(); err != nil {
 			return fmt.Errorf("sync the log: %w", err)
 		}
-		e.index.SettleEmptied(emptied)
+		e.index.ClearEmptied(emptied)
 	}
 	// After the pages: every series that a page names is in the table by now.
 	state, err := e.index.Sync()

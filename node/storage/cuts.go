@@ -16,7 +16,7 @@ func (e *Engine) ruleTables() []*retention.Table {
 	return tables
 }
 
-// ShardRuleCuts returns the lists of cuts that a shard knows, whose rules differ. The last one
+// ShardRuleCuts returns the lists of cuts that a shard has, whose rules differ. The last one
 // holds now. They must not be changed.
 func (e *Engine) ShardRuleCuts(shard uint16) []retention.Cuts {
 	return e.shards[shard].rules.Load().Lists()

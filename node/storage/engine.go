@@ -208,7 +208,7 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 		}
 	}
 	if e.atOpen == 0 {
-		e.index.SettleDays()
+		e.index.MarkDaysComplete()
 	}
 	for _, s := range e.shards {
 		s.mu.outOfOrder.all = e.atOpen
@@ -217,7 +217,7 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 	return nil
 }
 
-// makeShards makes the shards as a manifest says that they were.
+// makeShards makes the shards of a manifest.
 func (e *Engine) makeShards(m *manifest.Manifest, tables []dedup.Table) error {
 	for i := range m.Shards {
 		rules, err := retention.NewTable(m.RuleCutsOf(i), e.ruleTables())
@@ -275,8 +275,8 @@ func (e *Engine) reportCorruption(err error) {
 	e.log.Error("damaged data; what it does not touch keeps serving", "error", err)
 }
 
-// Close ends the scans that run, waits for their visitors, and gives everything
-// back. Hot pages are not sealed: Checkpoint does that. Errors: ErrClosed when it
+// Close ends the scans that run, waits for their visitors, and releases
+// everything. Hot pages are not sealed: Checkpoint does that. Errors: ErrClosed when it
 // was closed before, and those of the disk.
 func (e *Engine) Close() error {
 	if !e.readers.Close() {
@@ -358,7 +358,7 @@ func (e *Engine) DurableIndexes() []uint64 { return e.files.Durable() }
 
 // Apply applies an entry of a shard's log; epoch grows with the checkpoints, see
 // Checkpoint. ErrStalled means that the entry is kept and waits for Resume. A
-// *entry.BatchError says which batches were wrong; entry.ErrInvalid that the entry was, which is
+// *entry.BatchError names the batches that were wrong; entry.ErrInvalid means that the entry was, which is
 // then passed over.
 func (e *Engine) Apply(epoch uint16, one *entry.Entry) error {
 	if int(one.Shard) >= len(e.shards) {

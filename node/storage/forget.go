@@ -76,10 +76,10 @@ func (s *shard) refuseForgottenLocked(batch []byte) error {
 // HasForgotten reports whether an id of a shard is forgotten.
 func (e *Engine) HasForgotten(shard uint16, id uint32) bool { return e.shards[shard].forgotten.Has(id) }
 
-// LetsForget reports whether the format of the folder tells that it may have forgotten series.
+// LetsForget reports whether the format of the folder allows forgotten series.
 func (e *Engine) LetsForget() bool { return e.forgets.Load() }
 
-// LetForget makes the format of the folder tell that it may have forgotten series, so that an older program refuses it.
+// LetForget makes the format of the folder one that allows forgotten series, so that an older program refuses it.
 // Until then no entry that forgets may come into the log of a shard that has a replica here. Errors are those of the disk.
 func (e *Engine) LetForget() error {
 	edit := e.files.Edit()
@@ -98,7 +98,7 @@ type EmptyWalk struct{ next uint32 }
 
 // Walk looks at up to most series behind those that it looked at last, and returns by shard the ids of those that have
 // no marks since the shard's cut, and nothing in segments, of shards that are wanted: up to found in all. They may have
-// samples all the same: see EmptySeries. Done says that it has come to the end, and begins again.
+// samples all the same: see EmptySeries. Done reports that it has come to the end, and begins again.
 func (e *Engine) Walk(w *EmptyWalk, most uint32, found int, wanted func(shard uint16) bool) (ids map[uint16][]uint32, done bool) {
 	ids = map[uint16][]uint32{}
 	count := 0

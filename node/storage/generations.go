@@ -106,7 +106,7 @@ func (g *generations) flushGeneration(edit *manifest.Edit, number uint32) error 
 		return err
 	}
 	if int32(number-g.atOpen) >= 0 {
-		g.index.SettleDays() // what was there at the start is in segments, and marked
+		g.index.MarkDaysComplete() // what was there at the start is in segments, and marked
 	}
 	err = edit.Publish(FailFlushPublish, func(m *manifest.Manifest) {
 		m.Segments = append(slices.Clone(m.Segments), flushed.Segments...)

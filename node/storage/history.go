@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// history tells, for any recent entry of a shard, the least time that entries after it have
+// history has, for any recent entry of a shard, the least time that entries after it have
 // touched, so that readers who keep answers know which of them still hold. It stands beside
 // watches, is fed by the same calls, and is guarded by the shard's lock. It looks after
 // entries from the first question on.

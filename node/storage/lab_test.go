@@ -118,7 +118,7 @@ func (n *labNode) cut(rng *rand.Rand) {
 	n.t.Helper()
 	percent := rng.IntN(101)
 	synced := n.synced.Load()
-	after := n.fs.CrashClone(vfs.CrashOptions{Seed: rng.Uint64(), BlockPercent: percent, NamePercent: percent, Disorder: rng.IntN(2) == 0})
+	after := n.fs.CrashClone(vfs.CrashOptions{Seed: rng.Uint64(), BlockPercent: percent, NamePercent: percent, ReorderNames: rng.IntN(2) == 0})
 	n.end()
 	n.fs = after
 	n.written = n.written[:synced+rng.Int64N(int64(len(n.written))-synced+1)]

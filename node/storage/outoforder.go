@@ -1,6 +1,6 @@
 package storage
 
-// outOfOrder knows the series of a shard whose sealed pages may not be in order of
+// outOfOrder has the series of a shard whose sealed pages may not be in order of
 // time: a page may hold samples older than those of a page before it. For all
 // others a scan may stop walking back through the pages as soon as one begins
 // before what it wants. What is known concerns live generations of the page log

@@ -373,7 +373,7 @@ func (s *shard) trustedLocked(ids []uint32, what string) []uint32 {
 	return ids[:n]
 }
 
-// emptyLocked lets queries pass over series of which a delete has taken all samples. The next
+// emptyLocked makes queries pass over series of which a delete has taken all samples. The next
 // one marks them again, as their heads know nothing.
 func (s *shard) emptyLocked(ids []uint32) {
 	locals := make([]uint32, 0, len(ids))

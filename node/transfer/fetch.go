@@ -72,7 +72,7 @@ func (f *ShardFiles) OpenAt(offset int64) io.Reader {
 	return f.export.OpenAt(offset - int64(len(f.head)))
 }
 
-// Close lets go of the pinned files.
+// Close releases the pinned files.
 func (f *ShardFiles) Close() error { return f.export.Close() }
 
 // Bounds of the shards whose files are fetched at once, and of those that wait for it.

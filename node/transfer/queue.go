@@ -3,7 +3,7 @@ package transfer
 import "sync"
 
 // workQueue holds tasks for shards, one at a time for each: what is enqueued waits for a
-// worker, and is not enqueued again until the worker says that it is done. Callers enqueue
+// worker, and is not enqueued again until the worker reports it as done. Callers enqueue
 // again as long as there is need, so that what does not fit is forgotten.
 type workQueue[T any] struct {
 	tasks   chan T

@@ -21,7 +21,7 @@ type Loop interface {
 	// SnapshotMeta returns what goes with the files of a shard that have all entries up to
 	// index. Errors: those of replica.Host.SnapshotMeta.
 	SnapshotMeta(shard uint16, index uint64) (replica.SnapshotMeta, error)
-	// BeginSwap lets the log say that the shard's files are swapped. A witness keeps no data:
+	// BeginSwap records in the log that the shard's files are swapped. A witness keeps no data:
 	// the meta is all that it needs. cancel is called when the replica ends before EndSwap.
 	BeginSwap(shard uint16, meta replica.SnapshotMeta, cancel func()) (witness bool, err error)
 	// AwaitSwap waits until the log says so, and nothing of the shard is on its way to the
@@ -34,9 +34,9 @@ type Loop interface {
 	// AwaitRemoved waits until it is durable that the shard's replica has ended, and nothing
 	// of the shard is on its way to the engine.
 	AwaitRemoved(shard uint16) error
-	// Dropped tells that the data of a removed replica is gone.
+	// Dropped is called when the data of a removed replica is gone.
 	Dropped(shard uint16) error
-	// Left tells that the group goes on without a replica.
+	// Left is called when the group goes on without a replica.
 	Left(q *commit.Question) error
 	// LogEnd returns the position of the end of the log: what stands before it is of other
 	// replicas than the files that are installed now.
@@ -68,7 +68,7 @@ type Progressing interface {
 
 // GroupClient asks other nodes about their replicas.
 type GroupClient interface {
-	// Group asks a node for its replica of a shard. An error says that it is not known.
+	// Group asks a node for its replica of a shard. It returns an error if that is unknown.
 	Group(ctx context.Context, node string, shard uint16) (commit.GroupView, error)
 }
 

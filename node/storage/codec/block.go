@@ -87,7 +87,7 @@ func (e *BlockEncoder) appendStrays(dst []byte, columns *Columns) []byte {
 	return append(dst, 0)
 }
 
-// numbers fills e.mantissas with all values in one scale, which it gives, and
+// numbers fills e.mantissas with all values in one scale, which it returns, and
 // e.strays with the indexes of those that have no such mantissa.
 func (e *BlockEncoder) numbers(columns *Columns) (scale uint8) {
 	scale = chooseScale(columns.Scales)

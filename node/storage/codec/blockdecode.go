@@ -83,9 +83,9 @@ func AppendRegular(dst []int64, firstMs, intervalMs int64, count int) []int64 {
 	return dst
 }
 
-// stretchSamples are decoded at a time: all that happens to them, the processor does in its
+// chunkSamples are decoded at a time: all that happens to them, the processor does in its
 // nearest cache.
-const stretchSamples = 256
+const chunkSamples = 256
 
 // Values appends the values of samples [from, to) to dst. Those behind are not decoded.
 // Errors are ErrCorrupt; dst is then as before.
@@ -98,11 +98,11 @@ func (b *BlockReader) Values(dst []float64, from, to int) ([]float64, error) {
 		return dst, err
 	}
 	values = values[:to]
-	for at := 0; at < to; at += stretchSamples {
-		stretch := values[at:min(at+stretchSamples, to)]
-		b.column.next(asInts(stretch))
-		if before := from - at; before < len(stretch) {
-			toFloats(stretch[max(before, 0):], scale)
+	for at := 0; at < to; at += chunkSamples {
+		chunk := values[at:min(at+chunkSamples, to)]
+		b.column.next(asInts(chunk))
+		if before := from - at; before < len(chunk) {
+			toFloats(chunk[max(before, 0):], scale)
 		}
 	}
 	err = b.strays(&r, func(i int, bits uint64) {

@@ -50,7 +50,7 @@ func divide(values []float64, scale uint8) {
 // |m| ≤ 2^53, and powers p = 10^k, 1 ≤ k ≤ 15:
 //
 // With y = RN(1/p) and q = RN(m·y), q is within 2 ulp of m/p. So e = m − q·p is a
-// multiple of 2^k·ulp(q) and at most 2·5^k of those, below 2^37: FMA gives it
+// multiple of 2^k·ulp(q) and at most 2·5^k of those, below 2^37: FMA computes it
 // exactly. q + e·y differs from q + e/p = m/p by no more than 2^-52 ulp, and m/p
 // is never that near to a midpoint of two float64, where rounding would differ:
 // it is no midpoint, as the odd part of m would need more than 53 bits, and its

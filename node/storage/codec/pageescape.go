@@ -5,15 +5,15 @@ import (
 	"math/bits"
 )
 
-// escape is a code of several pieces, each of at most 57 bits: everything that
+// escape is a code of several parts, each of at most 57 bits: everything that
 // Append's direct way does not cover.
 type escape struct {
-	pieces [8]struct {
+	parts [8]struct {
 		code   uint64
 		length uint
 	}
 	count  int
-	length uint // of all pieces
+	length uint // of all parts
 }
 
 func (e *escape) add(code uint64, length uint) {
@@ -21,7 +21,7 @@ func (e *escape) add(code uint64, length uint) {
 		e.add(code>>32, length-32)
 		code, length = code&(1<<32-1), 32
 	}
-	e.pieces[e.count].code, e.pieces[e.count].length = code, length
+	e.parts[e.count].code, e.parts[e.count].length = code, length
 	e.count++
 	e.length += length
 }
@@ -136,9 +136,9 @@ func (h *PageHead) appendSlowly(page []byte, timeMs, mantissa int64) bool {
 	if position+e.length >= uint(len(page))*8 {
 		return false
 	}
-	for _, piece := range e.pieces[:e.count] {
-		put(page, position, piece.code, piece.length)
-		position += piece.length
+	for _, part := range e.parts[:e.count] {
+		put(page, position, part.code, part.length)
+		position += part.length
 	}
 	if float {
 		putWindow(page, w)

@@ -75,7 +75,7 @@ func (c *Compactor) Stats() Totals {
 	}
 }
 
-// Pause waits for the compaction that runs, and lets none begin until the result is called.
+// Pause waits for the compaction that runs, and holds back others until the result is called.
 func (c *Compactor) Pause() (resume func()) {
 	c.rewriting.Lock()
 	return c.rewriting.Unlock

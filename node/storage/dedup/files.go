@@ -102,7 +102,7 @@ type Files struct {
 	fs      vfs.FS
 	dir     string
 	name    string   // of the file that counts; none: all tables are empty
-	entries []uint64 // by shard: the last entry that the file knows; nil: not known
+	entries []uint64 // by shard: the last entry that the file has; nil: unknown
 	last    uint64   // number of the last file
 }
 
@@ -122,7 +122,7 @@ func OpenFiles(fsys vfs.FS, dir, name string) (*Files, error) {
 }
 
 // Read returns the tables of so many shards. If the file is missing or damaged, they are empty, and
-// damage says why: batches that are repeated now may be applied again, but what is stored
+// damage is why: batches that are repeated now may be applied again, but what is stored
 // can be read.
 func (f *Files) Read(shards int) (tables []Table, damage, err error) {
 	var b []byte

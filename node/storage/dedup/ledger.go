@@ -78,7 +78,7 @@ func (l *Ledger) Record(id series.BatchID, verdict Verdict, refused bool) {
 	l.next++
 }
 
-// Restart goes back to the first batch of an entry that has stalled.
+// Restart returns to the first batch of an entry that has stalled.
 func (l *Ledger) Restart() { l.next = 0 }
 
 // Finish ends an entry.

@@ -47,8 +47,8 @@ type Options struct {
 	GenerationBytesMax, MaintenanceBytes int64
 	SpanMax                              func() segment.Span                            // the widest partition that retention wants
 	Cut                                  func(shard uint16) int64                       // before which samples are dropped
-	Stored                               func(shard uint16, id uint32, timesMs []int64) // hears of samples that have been written
-	Corrupt                              func(error)                                    // hears of pages that cannot be read
+	Stored                               func(shard uint16, id uint32, timesMs []int64) // called for samples that have been written
+	Corrupt                              func(error)                                    // called for pages that cannot be read
 	BeforeFinish                         func() error                                   // is called before segments are finished
 	Check                                bool                                           // of bounds: see invariants
 }
@@ -77,7 +77,7 @@ func newFlusher(o Options, pin *pagelog.Pin, generation uint32) *flusher {
 		return segment.Options{FS: o.FS, Dir: o.Files.Folder(), Partition: p, SequenceLow: sequence, SequenceHigh: sequence}
 	}
 	// A tombstone that stands in this generation, which has ended, has been published by now.
-	v := o.Files.Settled()
+	v := o.Files.CurrentWithTombstones()
 	return &flusher{
 		o: o, stones: v.Tombstones, marks: v.LowWater, out: NewWriters(o.Files.Remove, o.SpanMax(), options),
 		sorter: pageSorter{
@@ -120,15 +120,15 @@ func (f *flusher) writeSeries(k seriesKey, pages []sealedPage) error {
 		pages = pages[1:]
 	}
 	if len(pages) <= pagesAtOnce {
-		return f.writeStretch(k, pages, segment.AllTime())
+		return f.writeRange(k, pages, segment.AllTime())
 	}
 	f.measure(pages)
-	return eachStretch(f.extents, samplesAtOnce, func(within segment.TimeRange, numbers []int32) error {
-		stretch := make([]sealedPage, len(numbers))
+	return eachRange(f.extents, samplesAtOnce, func(within segment.TimeRange, numbers []int32) error {
+		inRange := make([]sealedPage, len(numbers))
 		for i, n := range numbers {
-			stretch[i] = pages[n]
+			inRange[i] = pages[n]
 		}
-		return f.writeStretch(k, stretch, within)
+		return f.writeRange(k, inRange, within)
 	})
 }
 
@@ -150,18 +150,18 @@ func (f *flusher) measure(pages []sealedPage) {
 	}
 }
 
-// writeStretch writes what pages of a series have within a span of time.
-func (f *flusher) writeStretch(k seriesKey, pages []sealedPage, within segment.TimeRange) error {
-	f.readStretch(k, pages, within)
+// writeRange writes what pages of a series have within a span of time.
+func (f *flusher) writeRange(k seriesKey, pages []sealedPage, within segment.TimeRange) error {
+	f.readRange(k, pages, within)
 	shard, id := k.shard(), k.id()
 	return f.out.Add(shard, id, &f.sorted, func(timesMs []int64) {
 		f.o.Stored(shard, id, timesMs)
 	})
 }
 
-// readStretch decodes pages of a series into f.sorted, in order of time, the later
+// readRange decodes pages of a series into f.sorted, in order of time, the later
 // write winning.
-func (f *flusher) readStretch(k seriesKey, pages []sealedPage, within segment.TimeRange) {
+func (f *flusher) readRange(k seriesKey, pages []sealedPage, within segment.TimeRange) {
 	shard, id := k.shard(), k.id()
 	stones := f.stones.Of(shard, id)
 	f.raw.Reset()

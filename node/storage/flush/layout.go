@@ -140,7 +140,7 @@ func (l *layout) plan() {
 	l.widen(months, total-kept, (*monthCount).widen)
 }
 
-// widen lets months have fewer partitions, by at least fewer if they can, and returns by how many.
+// widen plans fewer partitions for months, by at least fewer if they can, and returns by how many.
 func (l *layout) widen(months []segment.Partition, fewer int, by func(m *monthCount, fewer int) int) (saved int) {
 	for _, month := range months {
 		if saved >= fewer {
@@ -151,7 +151,7 @@ func (l *layout) widen(months []segment.Partition, fewer int, by func(m *monthCo
 	return saved
 }
 
-// widenDays lets days of the month have one partition, the emptiest first, to save fewer partitions
+// widenDays plans one partition for days of the month, the emptiest first, to save fewer partitions
 // if that is enough, and returns how many it saves.
 func (m *monthCount) widenDays(fewer int) (saved int) {
 	before := m.partitions()

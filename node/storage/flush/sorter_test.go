@@ -180,7 +180,7 @@ func TestJoinRanges(t *testing.T) {
 
 // Every sample is in one stretch, which has its page, and pages come in the order
 // of writing.
-func TestEachStretch(t *testing.T) {
+func TestEachRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timesOf := make([][]int64, rapid.IntRange(0, 40).Draw(t, "pages"))
 		var extents []pageExtent
@@ -191,7 +191,7 @@ func TestEachStretch(t *testing.T) {
 		samplesMax := rapid.IntRange(1, 60).Draw(t, "samplesMax")
 		seen := make([]int, len(timesOf))
 		var last *segment.TimeRange
-		err := eachStretch(extents, samplesMax, func(within segment.TimeRange, numbers []int32) error {
+		err := eachRange(extents, samplesMax, func(within segment.TimeRange, numbers []int32) error {
 			if last != nil && within.FromMs <= last.ToMs || within.FromMs > within.ToMs {
 				t.Fatalf("%+v after %+v", within, last)
 			}
@@ -220,13 +220,13 @@ func TestEachStretch(t *testing.T) {
 }
 
 // Stretches are short where pages do not overlap.
-func TestEachStretchIsBounded(t *testing.T) {
+func TestEachRangeIsBounded(t *testing.T) {
 	var extents []pageExtent
 	for i := range 1000 {
 		extents = append(extents, pageExtent{int32(i), 30, segment.TimeRange{FromMs: int64(i) * 30, ToMs: int64(i)*30 + 29}})
 	}
 	stretches := 0
-	err := eachStretch(extents, 100, func(_ segment.TimeRange, numbers []int32) error {
+	err := eachRange(extents, 100, func(_ segment.TimeRange, numbers []int32) error {
 		if stretches++; len(numbers) > 4 {
 			t.Fatalf("%d pages at once", len(numbers))
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// A series with more pages than pagesAtOnce is written in stretches of time of
+// A series with more pages than pagesAtOnce is written in ranges of time of
 // about samplesAtOnce samples, so that the memory for its samples is bounded: a
 // page of 128 bytes may have up to a thousand.
 const (
@@ -32,18 +32,18 @@ func spanOf(times []int64) segment.TimeRange {
 	return s
 }
 
-// eachStretch cuts time into stretches, in order, and visits each with the numbers
-// of the pages that have samples in it, in the order of writing. A stretch ends
+// eachRange cuts time into ranges, in order, and visits each with the numbers
+// of the pages that have samples in it, in the order of writing. A range ends
 // before a page begins when those that began in it have samplesMax samples. Pages
-// that reach into several stretches are in each: only where many pages of one
-// series overlap may a stretch have more samples. Pages without time come in the
-// first stretch. It sorts the extents.
-func eachStretch(extents []pageExtent, samplesMax int, visit func(within segment.TimeRange, numbers []int32) error) error {
+// that reach into several ranges are in each: only where many pages of one
+// series overlap may a range have more samples. Pages without time come in the
+// first range. It sorts the extents.
+func eachRange(extents []pageExtent, samplesMax int, visit func(within segment.TimeRange, numbers []int32) error) error {
 	slices.SortFunc(extents, func(a, b pageExtent) int {
 		return cmp.Or(cmp.Compare(a.within.FromMs, b.within.FromMs), cmp.Compare(a.number, b.number))
 	})
 	var numbers []int32
-	var reaching []pageExtent // pages of this stretch that may reach into the next
+	var reaching []pageExtent // pages of this range that may reach into the next
 	fromMs, samples := int64(math.MinInt64), 0
 	end := func(toMs int64) error {
 		numbers = numbers[:0]

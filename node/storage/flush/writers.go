@@ -56,7 +56,7 @@ func (w *Writers) Run(pass, finish func() error) ([]segment.Meta, error) {
 	}
 }
 
-// chooseLayout gives up what has been written, and looks at all samples.
+// chooseLayout discards what has been written, and looks at all samples.
 func (w *Writers) chooseLayout(pass func() error) error {
 	if err := w.Abort(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (w *Writers) partitionAt(timeMs int64) segment.Partition {
 	return w.layout.partitionAt(timeMs)
 }
 
-// Add writes samples of a series, which are in order of time. Active hears of the times of
+// Add writes samples of a series, which are in order of time. Active is called with the times of
 // those that each partition took; nil: nobody needs to.
 func (w *Writers) Add(shard uint16, id uint32, columns *codec.Columns, active func(timesMs []int64)) error {
 	times := columns.Times

@@ -12,7 +12,7 @@ import (
 // activity describes which series had samples in which month and on which day. Readers take no lock.
 //
 // What was written before there were marks of days has none: its months are coarse, and
-// until all of it is in segments (settled), a query asks for all months.
+// until all of it is in segments (complete), a query asks for all months.
 //
 // Writers may scatter times over thousands of days. So the days of a month are one file, and
 // beyond daysBytesMax the earliest months become coarse: a query of such a day looks at all
@@ -22,7 +22,7 @@ type activity struct {
 	dir          string
 	failpoints   *failpoint.Set
 	months       atomic.Pointer[[]*monthMarks] // newest first; replaced on change
-	settled      atomic.Bool                   // coarse months and marks of days tell of all samples
+	complete     atomic.Bool                   // coarse months and marks of days tell of all samples
 	full         *marks                        // shared; never written
 	emptied      emptied
 	hidden       *bitSet // series that no query finds: see forgets

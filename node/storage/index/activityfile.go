@@ -18,12 +18,12 @@ const activityNew = "new-" // before the name of a file while it is being writte
 func openActivity(o *Options) (*activity, error) {
 	a := newActivity(o)
 	byDay := o.State.Days != nil && !o.State.DaysByMonth
-	a.settled.Store(o.State.Count == 0 || o.State.DaysByMonth || byDay)
+	a.complete.Store(o.State.Count == 0 || o.State.DaysByMonth || byDay)
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("series activity: %w", err)
 	}
-	loader := activityLoader{activity: a, options: o, kept: o.State.Count > 0 && a.settled.Load(), byDay: byDay}
+	loader := activityLoader{activity: a, options: o, kept: o.State.Count > 0 && a.complete.Load(), byDay: byDay}
 	slices.Sort(names) // months, then their days
 	for _, name := range names {
 		if err := loader.load(name); err != nil {
@@ -31,7 +31,7 @@ func openActivity(o *Options) (*activity, error) {
 		}
 	}
 	for _, m := range *a.months.Load() {
-		if !m.coarse() && (!a.settled.Load() || byDay && slices.Contains(o.State.Days.Coarse, m.month)) {
+		if !m.coarse() && (!a.complete.Load() || byDay && slices.Contains(o.State.Days.Coarse, m.month)) {
 			m.coarsenLocked()
 		}
 		if byDay {

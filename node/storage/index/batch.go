@@ -12,7 +12,7 @@ const batchGroup = 32
 
 // ResolveBatch resolves many keys at once into refs, which is as long as keys.
 // A key that is not known gets a Hint of LocalNone. Hint is as for Resolve. It
-// gives the number found.
+// returns the number found.
 //
 // In an order that is not that of creation it is several times faster than
 // Resolve, since the memory of many series is on its way at the same time. In
@@ -40,7 +40,7 @@ func (x *Index) ResolveBatch(hint uint32, keys []series.Key, refs []series.Ref) 
 }
 
 // resolveRun resolves keys as long as each is the successor of the one before, and
-// gives their number. It counts the local ids itself instead of reading them from
+// returns their number. It counts the local ids itself instead of reading them from
 // the records, so that the records of several keys are on their way at once.
 func (x *Index) resolveRun(hint uint32, keys []series.Key, refs []series.Ref) int {
 	next, count := hint+1, x.keys.count.Load()

@@ -7,7 +7,7 @@ import (
 
 // emptied are the series of which a delete has taken every sample, and that got none since.
 // Queries pass over them at once. Their marks go only when the log has the delete for good
-// (settleEmptied): a mark that is missing on disk would hide the samples of a series whose
+// (ClearEmptied): a mark that is missing on disk would hide the samples of a series whose
 // delete was lost with the end of the log.
 //
 // A bit is set, and taken back when a sample comes, by who holds the lock of the series'
@@ -64,7 +64,7 @@ func (a *activity) empty(locals []uint32) {
 	a.emptied.some.Store(len(chunks) > 0)
 }
 
-// revive marks a series that has got a sample. The bit is looked at before the mark: settle
+// revive marks a series that has got a sample. The bit is looked at before the mark: clearEmptied
 // may be taking both away, in the other order.
 func (a *activity) revive(day Day, local uint32) {
 	if !a.emptied.has(local) {
@@ -106,9 +106,9 @@ func (a *activity) emptiedNow() emptiedSet {
 	return set
 }
 
-// settle takes the marks of those of a set that are still empty. Each period is changed once: there
+// clearEmptied takes the marks of those of a set that are still empty. Each period is changed once: there
 // are thousands of days, and a mark that needs the lock waits with the lock of its shard held.
-func (a *activity) settle(set emptiedSet) {
+func (a *activity) clearEmptied(set emptiedSet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	chunks := append([]*marks(nil), *a.emptied.chunks.Load()...)
@@ -212,14 +212,14 @@ type Emptied struct{ set emptiedSet }
 // Any reports whether there is any.
 func (e Emptied) Any() bool { return len(e.set) > 0 }
 
-// EmptiedNow returns what Empty has said, for SettleEmptied.
+// EmptiedNow returns what Empty has said, for ClearEmptied.
 func (x *Index) EmptiedNow() Emptied { return Emptied{x.activity.emptiedNow()} }
 
-// SettleEmptied is told that the log has what Empty was called for until EmptiedNow, for good:
+// ClearEmptied is told that the log has what Empty was called for until EmptiedNow, for good:
 // the next Sync forgets the activity of those that are still empty.
-func (x *Index) SettleEmptied(e Emptied) {
+func (x *Index) ClearEmptied(e Emptied) {
 	if e.Any() {
-		x.activity.settle(e.set)
+		x.activity.clearEmptied(e.set)
 	}
 }
 

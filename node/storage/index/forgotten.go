@@ -161,16 +161,16 @@ func (x *Index) ForgottenBetween(shard uint16, first, last uint64) (ids []uint32
 	return ids
 }
 
-// SettleForgotten is told the last entry of each shard that no start applies again.
-func (x *Index) SettleForgotten(applied []uint64) error {
+// FinalizeForgotten is told the last entry of each shard that no start applies again.
+func (x *Index) FinalizeForgotten(applied []uint64) error {
 	f := &x.forgets
 	f.mu.Lock()
-	settled := false
+	changed := false
 	for shard, of := range f.shards {
 		for id, entry := range of.recent {
 			if int(shard) < len(applied) && entry <= applied[shard] {
 				delete(of.recent, id)
-				settled = true
+				changed = true
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (x *Index) SettleForgotten(applied []uint64) error {
 		twins = append(twins, local)
 	}
 	f.mu.Unlock()
-	if !settled {
+	if !changed {
 		return nil
 	}
 	for _, local := range twins {
@@ -201,7 +201,7 @@ func (x *Index) dropTwin(local uint32) error {
 	defer f.mu.Unlock()
 	self := slices.IndexFunc(list, func(r series.Ref) bool { return r.Hint == local })
 	for i := range list {
-		if self < 0 || list[i].ID < list[self].ID && !f.settledLocked(&list[i]) {
+		if self < 0 || list[i].ID < list[self].ID && !f.finalLocked(&list[i]) {
 			return nil
 		}
 	}
@@ -210,8 +210,8 @@ func (x *Index) dropTwin(local uint32) error {
 	return nil
 }
 
-// settledLocked reports whether a record is forgotten for good.
-func (f *forgets) settledLocked(r *series.Ref) bool {
+// finalLocked reports whether a record is forgotten for good.
+func (f *forgets) finalLocked(r *series.Ref) bool {
 	of := f.ofLocked(r.Shard)
 	_, recent := of.recent[uint32(r.ID)]
 	return of.set.has(uint32(r.ID)) && !recent
@@ -307,7 +307,7 @@ func (f *forgets) addTwin(local uint32, others []series.Ref) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range others {
-		if !f.settledLocked(&others[i]) {
+		if !f.finalLocked(&others[i]) {
 			f.twins[local] = struct{}{}
 			f.changed = true
 		}
@@ -325,7 +325,7 @@ func (f *forgets) explains(a, b *series.Ref) bool {
 	return twin || f.ofLocked(a.Shard).set.has(uint32(a.ID)) || f.ofLocked(b.Shard).set.has(uint32(b.ID))
 }
 
-// stats returns how many series are forgotten, and the memory of what tells that.
+// stats returns how many series are forgotten, and the memory of their records.
 func (f *forgets) stats() (count, bytes int64) {
 	const recentBytes = 16
 	f.mu.Lock()
@@ -338,7 +338,7 @@ func (f *forgets) stats() (count, bytes int64) {
 	return count, bytes
 }
 
-// Unmarked visits series without a mark on any of days, from one on, until visit gives false: of up to most series that it
+// Unmarked visits series without a mark on any of days, from one on, until visit returns false: of up to most series that it
 // looks at. It returns the series that it would look at next. Of those whose samples it is not known to have marked, none
 // is visited.
 func (x *Index) Unmarked(from, most uint32, days Days, visit func(shard uint16, id series.ID) bool) (next uint32) {

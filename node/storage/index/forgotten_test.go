@@ -163,7 +163,7 @@ func forgottenBeginsAgain(t *testing.T, persistMin int) {
 		if _, err := x.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		if err := x.SettleForgotten([]uint64{applied}); err != nil {
+		if err := x.FinalizeForgotten([]uint64{applied}); err != nil {
 			t.Fatal(err)
 		}
 		state, err := x.Sync()

@@ -188,7 +188,7 @@ func (x *Index) load(o *Options) error {
 	return x.parts.buildMissing(o.Workers)
 }
 
-// Sync makes durable what every call that returned before it did, and gives the
+// Sync makes durable what every call that returned before it did, and returns the
 // State for the manifest; Published is called when that has it. After it failed the key file must be opened again:
 // further calls give ErrFailed.
 func (x *Index) Sync() (State, error) {
@@ -207,7 +207,7 @@ func (x *Index) Sync() (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	state.DaysByMonth = x.activity.settled.Load() // before the marks are saved that it tells of
+	state.DaysByMonth = x.activity.complete.Load() // before the marks are saved that it tells of
 	if err := x.keys.makeDurable(state.Bytes); err != nil {
 		return State{}, err
 	}
@@ -224,8 +224,8 @@ func (x *Index) Sync() (State, error) {
 	return state, nil
 }
 
-// Close stops the worker and gives the memory back. Nothing is synced. No other
-// method may be running or be called later; a second Close gives ErrClosed.
+// Close stops the worker and releases the memory. Nothing is synced. No other
+// method may be running or be called later; a second Close returns ErrClosed.
 func (x *Index) Close() error {
 	if x.closed.Swap(true) {
 		return ErrClosed
@@ -262,10 +262,10 @@ func (x *Index) MarkActive(day Day, local uint32) {
 	}
 }
 
-// SettleDays notes that every sample which is not in a coarse month is marked on its day: those
+// MarkDaysComplete notes that every sample which is not in a coarse month is marked on its day: those
 // that were there when the index was opened too. Until then queries look at all months of an
 // index that was written without marks of days.
-func (x *Index) SettleDays() { x.activity.settled.Store(true) }
+func (x *Index) MarkDaysComplete() { x.activity.complete.Store(true) }
 
 // DropMonthsBefore forgets the activity of all earlier months. Series that are
 // active in no month are found by Resolve and Key only, until they are marked

@@ -232,7 +232,7 @@ func (f *keyFile) mappedBlockLocked(n int) *block {
 	return (*block)(b[n<<blockBits : (n+1)<<blockBits])
 }
 
-// flush writes the tail to the file and says what there is. Nothing is added
+// flush writes the tail to the file and returns what there is. Nothing is added
 // while snapshot runs.
 func (f *keyFile) flush(snapshot func(count uint32, bytes int64)) error {
 	f.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// parallel runs work for 0 … count-1 on so many goroutines and gives one of the
+// parallel runs work for 0 … count-1 on so many goroutines and returns one of the
 // errors.
 func parallel(workers, count int, work func(i int) error) error {
 	if workers <= 0 {

@@ -330,7 +330,7 @@ func (w *machine) take(*rapid.T) {
 }
 
 func (w *machine) settle(*rapid.T) {
-	w.x.SettleEmptied(w.taken)
+	w.x.ClearEmptied(w.taken)
 	for s := range w.takenOf {
 		if s.emptied {
 			s.forget()
@@ -365,7 +365,7 @@ func (w *machine) crash(t *rapid.T) {
 	if rapid.Bool().Draw(t, "power") {
 		w.fs = w.fs.CrashClone(vfs.CrashOptions{
 			Seed: rapid.Uint64().Draw(t, "seed"), BlockPercent: rapid.IntRange(0, 100).Draw(t, "blocks"),
-			NamePercent: rapid.IntRange(0, 100).Draw(t, "names"), Disorder: rapid.Bool().Draw(t, "disorder"),
+			NamePercent: rapid.IntRange(0, 100).Draw(t, "names"), ReorderNames: rapid.Bool().Draw(t, "disorder"),
 		})
 	}
 	if err := w.x.Close(); err != nil {

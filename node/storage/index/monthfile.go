@@ -65,7 +65,7 @@ func appendActivitySum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// cutActivityHeader checks a file and returns what its header says, and what is between that
+// cutActivityHeader checks a file and returns the fields of its header, and what is between that
 // and the checksum.
 func cutActivityHeader(b []byte, magic string) (number, length uint32, rest []byte, err error) {
 	if len(b) < activityHeader+4 || string(b[:8]) != magic {

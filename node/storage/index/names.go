@@ -98,7 +98,7 @@ func (n *nameList) endRun() {
 }
 
 // add takes the next name of a run, and the series of part p that carry it. It
-// gives false when the run need not go on.
+// returns false when the run need not go on.
 func (n *nameList) add(name []byte, p *part, series posting) bool {
 	if n.tried++; n.tried%namesChecked == 0 && n.ctx.Err() != nil {
 		return false
@@ -257,7 +257,7 @@ func (v view) count(lo uint32, p posting) (n int64) {
 }
 
 // eachMetric visits the entries of one metric or, when it is empty, of all
-// metrics of a database, until visit gives false.
+// metrics of a database, until visit returns false.
 func (p *part) eachMetric(database, metric string, visit func(m *metricEntry) bool) {
 	for i := p.search(database, metric); i < len(p.metrics); i++ {
 		m := p.entry(i)

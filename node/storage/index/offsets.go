@@ -163,7 +163,7 @@ func (f *keyFile) blockBefore(local uint32) int {
 	return max(after-1, 0)
 }
 
-// eachRecord visits the whole records of a block in order, with their places in it, until visit gives false.
+// eachRecord visits the whole records of a block in order, with their places in it, until visit returns false.
 // It passes over what is damaged.
 func (f *keyFile) eachRecord(n int, visit func(record []byte, at int) bool) {
 	if blocks := *f.blocks.Load(); n == len(blocks)-1 {

@@ -154,7 +154,7 @@ type tagEntry struct {
 	checked checked
 }
 
-// eachTag visits the tags in order until visit gives false.
+// eachTag visits the tags in order until visit returns false.
 func (m *metricEntry) eachTag(visit func(tagEntry) bool) {
 	b := m.rest
 	for range m.tags {

@@ -223,15 +223,15 @@ func (l *partList) rebuildMerging(rotten []*part) error {
 		}
 		l.damaged(&CorruptError{File: p.held.mapping.Name(), What: fmt.Sprintf(
 			"it reads otherwise than before: the postings of series %d to %d are built again from the keys", p.lo, p.hi-1)})
-		var pieces []*part
+		var split []*part
 		for lo := p.lo; lo < p.hi; {
-			piece, err := b.build(l.keys, lo, lo+min(p.hi-lo, loadSeries))
+			next, err := b.build(l.keys, lo, lo+min(p.hi-lo, loadSeries))
 			if err != nil {
 				return err
 			}
-			pieces, lo = append(pieces, piece), piece.hi
+			split, lo = append(split, next), next.hi
 		}
-		parts := slices.Replace(slices.Clone(*l.parts.Load()), at, at+1, pieces...)
+		parts := slices.Replace(slices.Clone(*l.parts.Load()), at, at+1, split...)
 		l.parts.Store(&parts)
 	}
 	return nil

@@ -195,7 +195,7 @@ func (p posting) list(dst *[postingBlock]uint32) []uint32 {
 	return list
 }
 
-// each visits runs of the numbers in growing order until visit gives false. The
+// each visits runs of the numbers in growing order until visit returns false. The
 // slices are reused.
 func (p posting) each(visit func([]uint32) bool) {
 	var buffer [postingBlock]uint32

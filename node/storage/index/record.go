@@ -66,7 +66,7 @@ func recordLocal(record []byte) uint32 { return binary.LittleEndian.Uint32(recor
 
 func recordShard(record []byte) uint16 { return binary.LittleEndian.Uint16(record[recordShardAt:]) }
 
-// recordRef returns what Resolve says of a record.
+// recordRef returns a record as Resolve does.
 func recordRef(record []byte) series.Ref {
 	return series.Ref{Hint: recordLocal(record), Shard: recordShard(record), ID: recordID(record)}
 }
@@ -80,7 +80,7 @@ func recordKeyBytes(record []byte) int {
 }
 
 // recordKey returns the key of a record that may have more bytes behind it. Of a
-// damaged one it gives no more than there is.
+// damaged one it returns no more than there is.
 func recordKey(record []byte) series.Key {
 	end := min(recordKeyAt+recordKeyBytes(record), len(record))
 	return series.Key(record[recordKeyAt:end:end])

@@ -249,7 +249,7 @@ func TestFolderOfDailyFiles(t *testing.T) {
 			after = state
 		}
 		x.Close()
-		cut := fs.CrashClone(vfs.CrashOptions{Seed: seed, NamePercent: 50, BlockPercent: 50, Disorder: true})
+		cut := fs.CrashClone(vfs.CrashOptions{Seed: seed, NamePercent: 50, BlockPercent: 50, ReorderNames: true})
 		for _, from := range []State{state, after} { // its manifest may have come out or not
 			y := openTest(t, cut, from, noDamage(t))
 			checkDaily(t, y)
@@ -297,7 +297,7 @@ func TestFolderWithoutMarksOfDays(t *testing.T) {
 		if err != nil || again.DaysByMonth {
 			t.Fatal(again, err)
 		}
-		y.SettleDays()
+		y.MarkDaysComplete()
 		if again, err = y.Sync(); err != nil || !again.DaysByMonth {
 			t.Fatal(again, err)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // Select appends the local ids of the series that match and are active on one of days
-// to dst, in growing order. With more than seriesMax (0: no bound) it gives a
+// to dst, in growing order. With more than seriesMax (0: no bound) it returns a
 // *scan.LimitError.
 //
 // Errors besides: ErrRegexp, ErrMatcher, ctx.Err(), *CorruptError, *vfs.FaultError.
@@ -192,7 +192,7 @@ func candidates(m *metricEntry, steps []step) int {
 }
 
 // plan puts the matchers in the order of their cost: what is known and picks
-// first, the smallest set foremost. It says so when nothing can match.
+// first, the smallest set foremost. It reports whether nothing can match.
 func (s *selection) plan(m *metricEntry) (steps []step, empty bool) {
 	for i := range s.matchers {
 		c := &s.matchers[i]

@@ -11,7 +11,7 @@ import (
 func TestSettledSeriesTakeNoMemory(t *testing.T) {
 	const series, days = 8 * markBits, 365
 	a := newActivity(&Options{FS: vfs.NewMemFS(), Dir: "data"})
-	a.settled.Store(true)
+	a.complete.Store(true)
 	for d := range Day(days) {
 		for n := range uint32(series) {
 			a.mark(d, n)
@@ -23,7 +23,7 @@ func TestSettledSeriesTakeNoMemory(t *testing.T) {
 		locals[i] = uint32(i)
 	}
 	a.empty(locals)
-	a.settle(a.emptiedNow())
+	a.clearEmptied(a.emptiedNow())
 	if after := a.stats().bytes; after > 2*before {
 		t.Errorf("marks take %d bytes, %d before the delete", after, before)
 	}

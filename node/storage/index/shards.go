@@ -29,7 +29,7 @@ type shardIDs struct {
 	chunks atomic.Pointer[[]*idChunk]
 	// seals are those of the chunks that are mapped, at least while they are. Who finds none reads memory.
 	seals atomic.Pointer[[]*sealedIDs]
-	// persisted says of which chunks the file of ids has a copy, which is then what chunks leads to.
+	// persisted marks the chunks of which the file of ids has a copy, which is then what chunks leads to.
 	persisted []bool       // guarded by Index.syncing
 	mapped    atomic.Int64 // how many that are
 	healed    []healedIDs  // guarded by mu: what is to be written again
@@ -140,7 +140,7 @@ func (s *shardIDs) growLocked(end uint32) {
 }
 
 // set stores the local id of id, for which growLocked has made room, unless
-// there is another one: then it gives false. It may run beside set for other ids.
+// there is another one: then it returns false. It may run beside set for other ids.
 func (s *shardIDs) set(id series.ID, local uint32) bool {
 	entry := &(*s.chunks.Load())[id/idChunkEntries][id%idChunkEntries]
 	if known := entry.Load(); known != 0 { // the chunk may be mapped, and is not to be written then

@@ -8,7 +8,7 @@ type Stats struct {
 	Used           float64 // of what there can be of local ids, of ids of a shard and of bytes of keys: the largest share
 	SeriesLost     int64   // whose records were damaged
 	Forgotten      int64   // series that are forgotten
-	ForgottenBytes int64   // what tells that
+	ForgottenBytes int64   // of the records of forgotten series
 	Damages        int64   // found while opening, and each one that was met since
 	KeyFileBytes   int64   // on disk, and mapped
 	PersistedBytes int64   // of files of persisted series: on disk, and mapped

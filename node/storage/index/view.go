@@ -13,7 +13,7 @@ type view struct {
 // their days are not known.
 func (a *activity) view(days Days) view {
 	v := view{emptied: &a.emptied, hidden: a.hidden}
-	if !a.settled.Load() {
+	if !a.complete.Load() {
 		days = AllDays()
 	}
 	for _, m := range monthsBetween(*a.months.Load(), days) {

@@ -28,7 +28,7 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("segment %s, with samples of shard %d, cannot be read: %s", e.File, e.Shard, e.Reason)
 }
 
-// IsDamage reports whether an error tells of bytes on the disk that are not what was
+// IsDamage reports whether an error is about bytes on the disk that are not what was
 // written, or that the disk cannot read.
 func IsDamage(err error) bool {
 	var damaged *DamagedError

@@ -27,7 +27,7 @@ const (
 	leaseRevoked // generations were given back
 )
 
-// Lease returns a lease of the current version that is entered. The caller gives it back by End.
+// Lease returns a lease of the current version that is entered. The caller releases it with End.
 func (vs *versions) Lease(pages *pagelog.Log) *Lease {
 	l := &Lease{versions: vs, pages: pages}
 	l.take()
@@ -70,7 +70,7 @@ func (l *Lease) hold() bool {
 	return l.state.Load() == leaseEntered || l.state.CompareAndSwap(leaseParked, leaseEntered)
 }
 
-// Enter lets the reader read pages of the current version. It reports whether that is another
+// Enter admits the reader to pages of the current version. It reports whether that is another
 // one than before: what the reader knows of segments is of no use then.
 func (l *Lease) Enter() (renewed bool) {
 	if l.versions.latest.Load() == l.Version && l.hold() {
@@ -94,7 +94,7 @@ func (l *Lease) Park() {
 }
 
 // revokeLocked takes the generations of a lease that is parked and has an older version. It
-// returns how to give them back. The caller holds versions.mu. What waited for the version is left
+// returns how to release them. The caller holds versions.mu. What waited for the version is left
 // to the sweeper: who publishes may hold the lock of a shard, which dropping a generation takes.
 func (l *Lease) revokeLocked() (giveBack func(), revoked bool) {
 	if l.Version == l.versions.current || !l.state.CompareAndSwap(leaseParked, leaseRevoked) {

@@ -63,7 +63,7 @@ type Manifest struct {
 	Purged map[string]uint64 `json:"purged,omitempty"`
 	// Merged reports for segments, by name, which cuts of rules they were written with.
 	Merged map[string]retention.Merged `json:"worked,omitempty"`
-	// Suppressed says of which shards segments do not count any more.
+	// Suppressed has by segment the shards for which it does not count any more.
 	Suppressed Suppressed `json:"excluded,omitempty"`
 }
 
@@ -129,7 +129,7 @@ func formatOf(key series.ShardKey) int {
 	return formatKeyed
 }
 
-// Forgets reports whether the folder's format tells that it may have forgotten series, and LetForget makes it so.
+// Forgets reports whether the folder's format allows forgotten series, and LetForget makes it so.
 func (m *Manifest) Forgets() bool { return m.Format == formatForgets }
 
 // LetForget is described with Forgets.

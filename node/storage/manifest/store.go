@@ -30,7 +30,7 @@ type Options struct {
 	MakeDurable func(*Manifest) error
 	// Published is told that the disk has a manifest and no earlier one.
 	Published func(*Manifest)
-	Corrupt   func(error) // hears of segments that cannot be opened
+	Corrupt   func(error) // called for segments that cannot be opened
 	Logger    *slog.Logger
 	Hit       func(failpoint string) error // a failpoint is met
 }
@@ -127,7 +127,7 @@ func (s *Store) Close() error {
 	return errors.Join(problems...)
 }
 
-// Edit returns the right to replace the manifest, when nobody else has it. End gives it back.
+// Edit returns the right to replace the manifest, when nobody else has it. End releases it.
 func (s *Store) Edit() *Edit {
 	s.editing.Lock()
 	return &s.edit
@@ -202,7 +202,7 @@ func (x *Edit) replace(failpoint string, change func(*Manifest)) error {
 	return nil
 }
 
-// Show lets readers see what the manifest says now: it publishes a changed version. The actions of
+// Show makes the present manifest visible to readers: it publishes a changed version. The actions of
 // what is dropped run as soon as no reader can see what came before, in this call or by the
 // sweeper, without any lock but those of this call's caller.
 func (x *Edit) Show(change func(*Version), d dropped) {
@@ -284,7 +284,7 @@ func (s *Store) change(change func(*Version), d dropped) {
 // AddTombstone makes a tombstone take effect: its number, and its place, which is the present end
 // of the page log. Its series have been sealed, and their shard is locked. The place is read and
 // published in one step, so that a flush either knows the tombstone or has ended the generation
-// before it: see Settled.
+// before it: see CurrentWithTombstones.
 func (s *Store) AddTombstone(t Tombstone, end func() (generation, offset uint32)) {
 	s.change(func(v *Version) {
 		t.Generation, t.Offset = end()
@@ -295,9 +295,9 @@ func (s *Store) AddTombstone(t Tombstone, end func() (generation, offset uint32)
 	}, dropped{})
 }
 
-// Settled returns the current version, of which the tombstones and marks are to be used alone. A
+// CurrentWithTombstones returns the current version, of which the tombstones and marks are to be used alone. A
 // tombstone that stands in a generation which has ended before the call is in it.
-func (s *Store) Settled() *Version {
+func (s *Store) CurrentWithTombstones() *Version {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	return s.Current()

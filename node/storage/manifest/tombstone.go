@@ -107,7 +107,7 @@ func (a awaited) has(t *Tombstone) bool { return a.comes && t.Shard == a.shard &
 
 // needed returns the tombstones that still hide something: those in generations that
 // are not flushed yet, those that a segment has samples for, and those that hide what
-// will come. Purged says up to which number they have been merged into a segment.
+// will come. Purged is the number up to which they have been merged into a segment.
 func (ts Tombstones) needed(segments []segment.Meta, purged map[string]uint64, generationOldest uint32, coming awaited) (kept Tombstones) {
 	for i := range ts {
 		t := &ts[i]

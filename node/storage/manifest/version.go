@@ -43,7 +43,7 @@ type versions struct {
 	Sweeper Sweeper
 }
 
-// Acquire returns the current version. The caller gives it back by Release, or by Leave if it is a reader.
+// Acquire returns the current version. The caller releases it with Release, or with Leave if it is a reader.
 func (vs *versions) Acquire() *Version {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()

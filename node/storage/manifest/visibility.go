@@ -7,7 +7,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// Visibility says what of segments and page log counts. It is immutable: a change makes another one.
+// Visibility describes what of segments and page log counts. It is immutable: a change makes another one.
 //
 //   - Pages of generations before GenerationOldest do not count: segments have their samples.
 //   - What a shard has below its LowWater is of a replica that was dropped or replaced.

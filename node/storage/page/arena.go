@@ -92,7 +92,7 @@ func (a *Arena) Mapped() int {
 }
 
 // Close returns all memory to the system, after all sets that use it were closed;
-// before, it does nothing and gives ErrArenaInUse. A closed arena may be used again.
+// before, it does nothing and returns ErrArenaInUse. A closed arena may be used again.
 // Other errors are those of the system.
 func (a *Arena) Close() error {
 	a.mu.Lock()

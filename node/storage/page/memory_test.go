@@ -107,7 +107,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestArena: sets with an arena use no heap for their chunks, and give them back.
+// TestArena: sets with an arena use no heap for their chunks, and release them.
 func TestArena(t *testing.T) {
 	const shards, perShard = 16, 4000
 	var arena Arena

@@ -115,16 +115,16 @@ func (s *Set) SealThrough(epoch uint16, limit int) (done bool, err error) {
 func (s *Set) sealLateThrough(work int) (done bool, err error) {
 	p := &s.pass
 	for {
-		if p.rebuilt != s.late.rebuilt { // places have moved
+		if p.rebuilt != s.late.rebuilt { // slots have moved
 			p.nextLate, p.rebuilt = 0, s.late.rebuilt
 		}
-		if p.nextLate >= len(s.late.places) {
+		if p.nextLate >= len(s.late.slots) {
 			return true, nil
 		}
 		if work <= 0 {
 			return false, nil
 		}
-		l := &s.late.places[p.nextLate]
+		l := &s.late.slots[p.nextLate]
 		if work--; l.key == 0 || after(l.Tag, p.epoch) {
 			p.nextLate++
 			continue

@@ -20,7 +20,7 @@ type Sealer interface {
 	// Seal stores the payload of a page of series id, whose previous sealed page
 	// is previous (or NoPage), and returns its reference, which is not NoPage. The
 	// payload is the Sealer's only until Seal returns. After an error the same
-	// page is offered again later. Late says that it is an out-of-order page;
+	// page is offered again later. Late marks an out-of-order page;
 	// otherwise no sample of it is older than one of a page sealed before it,
 	// but for late pages and those before a ForgetLast.
 	Seal(id uint32, previous uint32, payload []byte, late bool) (ref uint32, err error)
@@ -30,7 +30,7 @@ type Sealer interface {
 type Options struct {
 	Sealer Sealer
 	Arena  *Arena // memory shared with other sets; nil: the Go heap
-	// OnDay hears, before Append takes it, of a sample that may be its series' first of a day
+	// OnDay is called, before Append takes it, for a sample that may be its series' first of a day
 	// (UTC) since the series has a head, and of no other but a few; nil: nobody needs to.
 	OnDay func(id uint32, timeMs int64)
 }
@@ -63,7 +63,7 @@ func NewSet(options Options) *Set {
 	return s
 }
 
-// Close gives the set's memory back to its arena. The set is empty then; unsealed
+// Close returns the set's memory to its arena. The set is empty then; unsealed
 // samples are lost.
 func (s *Set) Close() {
 	s.heads.release(s.arena)

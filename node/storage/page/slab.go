@@ -66,7 +66,7 @@ func (s *slab) take(arena *Arena) (number uint32, ok bool) {
 }
 
 // release frees a page. A slab of some size that becomes empty, as after sealing
-// everything, gives its memory back.
+// everything, releases its memory.
 func (s *slab) release(number uint32, arena *Arena) {
 	s.live--
 	if s.live == 0 && len(s.memory.chunks) > 1 {

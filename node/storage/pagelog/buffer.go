@@ -121,7 +121,7 @@ func (l *Log) writeLocked() error {
 // WriteFull writes to the operating system the pages of buffers that are full. Who takes a
 // lock under which it will Append calls it before: Append then finds room and waits for
 // no disk, unless it is given more than BuffersMax buffers hold. What cannot be written
-// breaks the log, as the next Append tells.
+// breaks the log, as the next Append reports.
 func (l *Log) WriteFull() {
 	if l.full.Load() == 0 {
 		return

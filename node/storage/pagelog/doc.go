@@ -9,7 +9,7 @@
 //
 // # Use
 //
-// Append may be called by many goroutines and gives a Ref at once; the page can
+// Append may be called by many goroutines and returns a Ref at once; the page can
 // be read from then on, first from a buffer, later through the mapping of its
 // extent. Reads need a Pin, which holds the generations that were live when it
 // was made, or with PinFrom the younger of them: what it holds stays readable even if it
@@ -21,8 +21,8 @@
 //
 // # Durability
 //
-// Sync makes all pages so far durable and gives a State for the owner's manifest.
-// Open with that State gives exactly those pages: what was appended later is cut
+// Sync makes all pages so far durable and returns a State for the owner's manifest.
+// Open with that State has exactly those pages: what was appended later is cut
 // off, and generations that the State does not name are deleted. So a generation
 // may be dropped only after a manifest without it has been published. The State
 // of an empty manifest is the zero State.
@@ -30,8 +30,8 @@
 // # Failure
 //
 // Each page has a checksum over its place, its header and its payload. A page
-// that is damaged costs itself: Read gives a *CorruptError, Each and Open report
+// that is damaged costs itself: Read returns a *CorruptError, Each and Open report
 // it, count it and go on with the next one. A write or sync that fails breaks the
 // log for writing (ErrBroken): pages are still read, those of the failed write
-// from memory. No room for another extent gives a *SpaceError and breaks nothing.
+// from memory. No room for another extent is a *SpaceError and breaks nothing.
 package pagelog

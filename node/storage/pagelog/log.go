@@ -26,7 +26,7 @@ type Options struct {
 	BufferBytes int
 	// Failpoints may be nil.
 	Failpoints *failpoint.Set
-	// OnCorrupt, if not nil, hears of damaged pages that Open, Read and Each meet.
+	// OnCorrupt, if not nil, is called for damaged pages that Open, Read and Each meet.
 	OnCorrupt func(*CorruptError)
 }
 
@@ -204,7 +204,7 @@ func (l *Log) background() {
 		index := g.asked
 		l.mu.Unlock()
 		if index < len(g.extents) {
-			_ = l.ensureExtent(g, index) // Append tries again, and tells
+			_ = l.ensureExtent(g, index) // Append tries again, and reports it
 		}
 	}
 }
@@ -365,7 +365,7 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// Close flushes what is buffered and gives up the files. What is pinned stays
+// Close flushes what is buffered and closes the files. What is pinned stays
 // readable. Errors: ErrClosed; ErrBroken when pages could not be written.
 func (l *Log) Close() error {
 	l.admin.Lock()

@@ -219,7 +219,7 @@ func TestAgainstModel(t *testing.T) {
 				percent := rapid.SampledFrom([]int{0, 50, 100})
 				clone := fsys.CrashClone(vfs.CrashOptions{
 					Seed: rapid.Uint64().Draw(t, "seed"), BlockPercent: percent.Draw(t, "blocks"),
-					NamePercent: percent.Draw(t, "names"), Disorder: rapid.Bool().Draw(t, "disorder"),
+					NamePercent: percent.Draw(t, "names"), ReorderNames: rapid.Bool().Draw(t, "disorder"),
 				})
 				fail(t, l.Close())
 				fsys, options.FS = clone, clone

@@ -20,7 +20,7 @@ var ErrState = errors.New("the state of the page log makes no sense")
 // so that the owner can build the ends of the chains; damaged ones are reported
 // and left out.
 //
-// Errors: ErrState, *SpaceError, and what the file system gives.
+// Errors: ErrState, *SpaceError, and what the file system returns.
 func Open(options Options, state State, visit func(ref Ref, shard uint16, id uint32)) (*Log, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ const placeMix = 0x9e3779b97f4a7c15
 
 func payloadSum(payload []byte) uint32 { return crc32.Checksum(payload, castagnoli) }
 
-// payloadLength returns the length that a header tells, and false for one that no
+// payloadLength returns the length in a header, and false for one that no
 // page can have.
 func payloadLength(header []byte) (int, bool) {
 	n := int(binary.LittleEndian.Uint16(header[4:]))

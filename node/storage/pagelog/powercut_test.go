@@ -51,7 +51,7 @@ func (f *life) watch(m *vfs.MemFS, seeds uint64) vfs.FS {
 		n++
 		forms := []vfs.CrashOptions{{}, {BlockPercent: 100, NamePercent: 100}, {BlockPercent: 100}, {NamePercent: 100}}
 		for seed := range seeds {
-			forms = append(forms, vfs.CrashOptions{Seed: seed + uint64(n)<<8, BlockPercent: 50, NamePercent: 50, Disorder: seed%2 == 0})
+			forms = append(forms, vfs.CrashOptions{Seed: seed + uint64(n)<<8, BlockPercent: 50, NamePercent: 50, ReorderNames: seed%2 == 0})
 		}
 		for _, form := range forms {
 			f.moments = append(f.moments, moment{

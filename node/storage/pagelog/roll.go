@@ -47,7 +47,7 @@ func (l *Log) Roll() (uint32, error) {
 	if err := l.trimEnd(old); err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		_ = l.breakLocked(l.options.Dir, err) // the next Append tells
+		_ = l.breakLocked(l.options.Dir, err) // the next Append reports it
 	}
 	return old.number, nil
 }

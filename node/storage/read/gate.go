@@ -31,7 +31,7 @@ func NewGate() *Gate {
 	return g
 }
 
-// Enter lets a reader in, until it calls leave, with a context that ends with its
+// Enter admits a reader, until it calls leave, with a context that ends with its
 // own or with the gate. Errors: ErrClosed.
 func (g *Gate) Enter(ctx context.Context) (within context.Context, leave func(), err error) {
 	g.mu.Lock()

@@ -167,8 +167,8 @@ func (r *Reader) last(ref series.Ref, head *Head, fromMs int64) (series.Sample, 
 		}
 		return nil
 	}
-	for _, stretch := range r.stretches(fromMs) {
-		if err := r.Read(ref, stretch.FromMs, stretch.ToMs, keep); err != nil || found {
+	for _, within := range r.ranges(fromMs) {
+		if err := r.Read(ref, within.FromMs, within.ToMs, keep); err != nil || found {
 			return last, found, err
 		}
 	}
@@ -190,9 +190,9 @@ func (r *Reader) headIsNewest(timeMs int64) bool {
 	return true
 }
 
-// stretches returns closed ranges that together are [fromMs, end of time], newest
+// ranges returns closed ranges that together are [fromMs, end of time], newest
 // first, cut where segments begin.
-func (r *Reader) stretches(fromMs int64) []segment.TimeRange {
+func (r *Reader) ranges(fromMs int64) []segment.TimeRange {
 	toMs := int64(scan.TimeMsMax)
 	var spans []segment.TimeRange
 	for i := len(r.Version.Segments) - 1; i >= 0; i-- {

@@ -64,7 +64,7 @@ func (s *Source) NamesOf(shards []uint16) Names {
 	return Names{s, shards, scan.TimeMsMin, scan.TimeMsMax}
 }
 
-// Between returns the names of series with samples in a range of time, as scan.Dated says; those
+// Between returns the names of series with samples in a range of time, as described at scan.Dated; those
 // of databases are all the same.
 func (n Names) Between(fromMs, toMs int64) Names {
 	n.fromMs, n.toMs = fromMs, toMs
@@ -86,21 +86,21 @@ func (n Names) Databases(ctx context.Context) ([]string, error) {
 	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) { return names.Databases(ctx) })
 }
 
-// Metrics returns sorted metrics, as scan.Source says.
+// Metrics returns sorted metrics, as described at scan.Source.
 func (n Names) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
 	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {
 		return names.Metrics(ctx, database, prefix, limit)
 	})
 }
 
-// TagNames returns sorted names of tags, as scan.Source says.
+// TagNames returns sorted names of tags, as described at scan.Source.
 func (n Names) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
 	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {
 		return names.TagNames(ctx, database, metric, prefix, limit)
 	})
 }
 
-// TagValues returns sorted values of a tag, as scan.Source says. An empty name means the
+// TagValues returns sorted values of a tag, as described at scan.Source. An empty name means the
 // values of all tags.
 func (n Names) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
 	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {

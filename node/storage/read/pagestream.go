@@ -50,7 +50,7 @@ func (r *Reader) streamPages(ref series.Ref, stones []*manifest.Tombstone, withi
 			continue
 		}
 		// The next page may begin with the time of the last sample, which it replaces.
-		if err := r.emitStretch(1, within, emit); err != nil {
+		if err := r.emitRange(1, within, emit); err != nil {
 			return err
 		}
 	}
@@ -59,11 +59,11 @@ func (r *Reader) streamPages(ref series.Ref, stones []*manifest.Tombstone, withi
 			return fmt.Errorf("hot page of series %d of shard %d: %w", ref.ID, ref.Shard, err)
 		}
 	}
-	return r.emitStretch(0, within, emit)
+	return r.emitRange(0, within, emit)
 }
 
-// emitStretch emits the samples of the overlay but the youngest ones, which stay.
-func (r *Reader) emitStretch(stay int, within segment.TimeRange, emit func([]int64, []float64) error) error {
+// emitRange emits the samples of the overlay but the youngest ones, which stay.
+func (r *Reader) emitRange(stay int, within segment.TimeRange, emit func([]int64, []float64) error) error {
 	p := &r.overlay
 	var before int64
 	started := len(p.Times) > 0

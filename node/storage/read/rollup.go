@@ -92,7 +92,7 @@ func (r *Reader) rollupsLikely(shard uint16, fromMs, toMs int64, sums bool) bool
 }
 
 // findClean sets rollup.clean to the spans that are exact and in which nothing but one
-// segment tells of the series. Their Reader is that of the version.
+// segment describes the series. Their Reader is that of the version.
 func (r *Reader) findClean(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange, plan rollupPlan) (err error) {
 	x := &r.rollup
 	candidates := r.candidates(ref.Shard, within.FromMs, within.ToMs)

@@ -49,7 +49,7 @@ type Options struct {
 	// had pages when the folder was opened; 0: none had.
 	GenerationAtOpen uint32
 	Prefetch         bool        // scans ask for what they read even if memory holds it
-	Corrupt          func(error) // hears of damage
+	Corrupt          func(error) // called for damage
 }
 
 // Source answers questions about the series and samples of all shards. All methods may be called

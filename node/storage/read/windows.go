@@ -103,7 +103,7 @@ func (w *windower) nextHour(timeMs int64) {
 }
 
 // addRollup takes the aggregate of a whole hour or day, no part of which is given in
-// another way, and in which no window begins or ends. It tells no first and last value.
+// another way, and in which no window begins or ends. It has no first and last value.
 func (w *windower) addRollup(r *segment.Rollup) {
 	if !w.open || r.StartMs >= w.endMs {
 		w.flush()

@@ -1,4 +1,4 @@
-// Package retention says which samples are too old to be kept: those before the cut of
+// Package retention decides which samples are too old to be kept: those before the cut of
 // their whole shard, or of the first rule that matches their series.
 //
 // Cuts are a list of rules with their cuts, as an entry brings it. A Table is what a shard knows

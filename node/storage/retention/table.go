@@ -125,7 +125,7 @@ func (c *Cuts) bounds() (least, most int64) {
 	return least, most
 }
 
-// Table is what a shard knows of rules: the list that holds now, behind earlier ones,
+// Table is a shard's rules: the list that holds now, behind earlier ones,
 // since what a rule has hidden stays hidden when rules change. It does not change itself.
 type Table struct {
 	lists    []Cuts
@@ -232,7 +232,7 @@ func (t *Table) passed(maxMs int64) (n int) {
 	return n
 }
 
-// Fits reports whether a shard that knows some lists has room for one more. One whose
+// Fits reports whether a shard that has some lists has room for one more. One whose
 // rules it knows takes none.
 func Fits(known []Cuts, c *Cuts) bool {
 	rules := len(c.Rules)

@@ -32,7 +32,7 @@ type edge struct {
 // wanted: there a rollup is exact. Everything else in [fromMs, toMs] must be answered from
 // samples; so must what newer pages or tombstones touch, which only the caller
 // knows. The width is HourMs or DayMs; hours or days that lie partly in the range
-// count as a whole. Cursor gives the cursor to use for a reader. Errors are those of
+// count as a whole. Cursor returns the cursor to use for a reader. Errors are those of
 // Reader.Find.
 func (x *ExactSpans) Find(dst []ExactSpan, readers []*Reader, cursor func(reader int) *Cursor, shard uint16, id uint32, fromMs, toMs, widthMs int64, sums bool) ([]ExactSpan, error) {
 	if widthMs != HourMs && widthMs != DayMs {

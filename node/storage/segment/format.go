@@ -197,7 +197,7 @@ func parsePageEntry(b []byte) pageEntry {
 	}
 }
 
-// blockRef is what the index knows of a block.
+// blockRef is the index's record of a block.
 type blockRef struct {
 	offset       int64 // of its checksum, within the section
 	length       int   // bytes, with the checksum

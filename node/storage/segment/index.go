@@ -6,9 +6,9 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
 
-// pieceBlocksMax bounds the blocks of one index entry. A series with more has
+// entryBlocksMax bounds the blocks of one index entry. A series with more has
 // several entries, which a search by time can skip.
-const pieceBlocksMax = 128
+const entryBlocksMax = 128
 
 // The units, in ms, that the time differences of an index entry may be counted
 // in: most series have an interval of whole seconds.
@@ -80,7 +80,7 @@ func (r *indexReader) reset(body []byte, base int64, blockSamples int, limits in
 		return "offset of a block"
 	}
 	count, m := binary.Uvarint(body[n:])
-	if m <= 0 || count>>2 == 0 || count>>2 > pieceBlocksMax {
+	if m <= 0 || count>>2 == 0 || count>>2 > entryBlocksMax {
 		return "number of blocks"
 	}
 	*r = indexReader{

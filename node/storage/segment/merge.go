@@ -37,7 +37,7 @@ type MergeOptions struct {
 	// must be hidden in all earlier ones.
 	Hidden func(dst []TimeRange, input *Meta, shard uint16, id uint32) []TimeRange
 
-	// SkipShard, when given, says of which shards nothing of an input counts: their
+	// SkipShard, if not nil, reports for which shards nothing of an input counts: their
 	// sections are not even read, so they may be damaged.
 	SkipShard func(input *Meta, shard uint16) bool
 }

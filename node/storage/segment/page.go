@@ -42,7 +42,7 @@ func (p *pageBuilder) fits(body, limit int) bool {
 	return len(p.entries)+len(p.restarts)+body+restartBytes+2*binary.MaxVarintLen32+pageTailBytes <= limit
 }
 
-// begin sets what the first entry of a page says of the page.
+// begin sets the fields of a page that its first entry has.
 func (p *pageBuilder) begin(id uint32, base, firstMs int64) {
 	*p = pageBuilder{entries: p.entries[:0], restarts: p.restarts[:0], base: base, firstID: id, firstMs: firstMs}
 }

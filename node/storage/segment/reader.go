@@ -96,7 +96,7 @@ func (r *Reader) check(b []byte) error {
 	return nil
 }
 
-// parseShards reads a shard directory and says what is wrong with it: the sections
+// parseShards reads a shard directory and returns what is wrong with it: the sections
 // must fill the file between header and directory without a gap.
 func parseShards(directory []byte, end int64) (shards []shardEntry, reason string) {
 	shards = make([]shardEntry, 0, len(directory)/shardEntryBytes)

@@ -21,7 +21,7 @@ type sectionWriter struct {
 	id      uint32
 	lastMs  int64 // of the last sample added
 	pending codec.Columns
-	piece   []blockRef // blocks of the series that the index does not have yet
+	entry   []blockRef // blocks of the series that the index does not have yet
 	body    []byte     // scratch
 
 	index       pageBuilder
@@ -145,30 +145,30 @@ func (s *sectionWriter) note(block *blockRef) {
 	s.info.Blocks++
 	s.info.Samples += int64(block.samples)
 	s.info.MinMs, s.info.MaxMs = min(s.info.MinMs, block.minMs), max(s.info.MaxMs, block.maxMs)
-	s.piece = append(s.piece, *block)
-	if len(s.piece) == pieceBlocksMax {
-		s.commitPiece()
+	s.entry = append(s.entry, *block)
+	if len(s.entry) == entryBlocksMax {
+		s.commitEntry()
 	}
 }
 
-// commitPiece moves the piece's blocks into the index. Pages are written only
-// here and at the end, so that the blocks of a piece follow each other.
-func (s *sectionWriter) commitPiece() {
-	if len(s.piece) == 0 {
+// commitEntry moves the blocks of an entry into the index. Pages are written only
+// here and at the end, so that the blocks of an entry follow each other.
+func (s *sectionWriter) commitEntry() {
+	if len(s.entry) == 0 {
 		return
 	}
-	first := &s.piece[0]
+	first := &s.entry[0]
 	if s.index.empty() {
 		s.index.begin(s.id, first.offset, first.minMs)
 	}
-	s.body = appendIndexBody(s.body[:0], s.piece, s.index.base, s.meta.StartMs, s.meta.BlockSamples)
+	s.body = appendIndexBody(s.body[:0], s.entry, s.index.base, s.meta.StartMs, s.meta.BlockSamples)
 	if !s.index.fits(len(s.body), indexPageBytes) && !s.index.empty() {
 		s.indexPages = s.writePage(&s.index, pageIndex, s.indexPages)
 		s.index.begin(s.id, first.offset, first.minMs)
-		s.body = appendIndexBody(s.body[:0], s.piece, s.index.base, s.meta.StartMs, s.meta.BlockSamples)
+		s.body = appendIndexBody(s.body[:0], s.entry, s.index.base, s.meta.StartMs, s.meta.BlockSamples)
 	}
 	s.index.add(s.id, s.body)
-	s.piece = s.piece[:0]
+	s.entry = s.entry[:0]
 }
 
 // writePage writes a page, empties it, and appends its line to the directory.
@@ -200,7 +200,7 @@ func (s *sectionWriter) commitRollups() {
 	if s.rollup.empty() {
 		s.rollup.begin(s.id, 0, firstMs)
 	} else if !s.rollup.fits(len(s.rollupBody), rollupPageBytes) {
-		s.commitPiece() // no page may come between the blocks of a piece
+		s.commitEntry() // no page may come between the blocks of an entry
 		s.rollupPages = s.writePage(&s.rollup, pageRollup, s.rollupPages)
 		s.rollup.begin(s.id, 0, firstMs)
 	}
@@ -215,7 +215,7 @@ func (s *sectionWriter) endSeries() error {
 	if err := s.flushPending(); err != nil {
 		return err
 	}
-	s.commitPiece()
+	s.commitEntry()
 	if s.meta.Rollups {
 		s.rollups.close()
 		s.commitRollups()

@@ -23,7 +23,7 @@ type ShardFile struct {
 	tail   []byte
 }
 
-// ShardFile returns the segment of one shard. A shard that is not there gives ErrEmpty;
+// ShardFile returns the segment of one shard. A shard that is not there returns ErrEmpty;
 // other errors are *CorruptError and *vfs.FaultError.
 func (r *Reader) ShardFile(shard uint16) (*ShardFile, error) {
 	var entry shardEntry

@@ -36,7 +36,7 @@ func (w *walker) start(r *Reader, from, end int) {
 	w.previousMs, w.ahead.bytes = math.MinInt64, aheadBytes
 }
 
-// next moves to the next block; done says that there is none.
+// next moves to the next block; done reports that there is none.
 func (w *walker) next() error {
 	if w.at+1 < len(w.blocks) {
 		w.at++
@@ -160,7 +160,7 @@ type SeriesInfo struct {
 }
 
 // EachSeries visits the series of one shard in order of their ids, until visit
-// gives an error, which it returns. Other errors are *CorruptError and
+// returns an error, which it returns. Other errors are *CorruptError and
 // *vfs.FaultError.
 func (r *Reader) EachSeries(shard uint16, visit func(SeriesInfo) error) error {
 	n, ok := r.shardNumber(shard)

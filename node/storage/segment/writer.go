@@ -186,9 +186,9 @@ func (w *Writer) keep(err error) error {
 	return err
 }
 
-// Finish completes the file, makes it durable and gives it its name, but for a scratch
+// Finish completes the file, makes it durable and names it, but for a scratch
 // file, which is only completed; the name is that of the Meta. If there are
-// no samples it removes the file and gives ErrEmpty. After any error the
+// no samples it removes the file and returns ErrEmpty. After any error the
 // temporary file is gone, as far as the disk allows.
 func (w *Writer) Finish() (Meta, error) {
 	if err := w.finish(); err != nil {

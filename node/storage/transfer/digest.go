@@ -16,8 +16,8 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// Digest stands for what a shard says about a range of time: the samples that a scan
-// gives, their series by key, and the bits of their values. It depends neither on ids
+// Digest is a hash of what a shard has in a range of time: the samples that a scan
+// returns, their series by key, and the bits of their values. It depends neither on ids
 // nor on how samples lie in pages and files. Equal contents have equal digests;
 // different ones by chance 1 in 2^64. It guards against disks and bugs, not against an
 // adversary.

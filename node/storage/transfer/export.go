@@ -288,7 +288,7 @@ func (x *Export) OpenAt(offset int64) io.Reader {
 // WriteTo implements io.WriterTo: it writes the whole stream.
 func (x *Export) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, x.OpenAt(0)) }
 
-// Close gives the segments back, when nobody reads the stream any more. A second call
+// Close releases the segments, when nobody reads the stream any more. A second call
 // does nothing.
 func (x *Export) Close() error {
 	if x.closed.Swap(true) {

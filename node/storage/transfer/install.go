@@ -351,7 +351,7 @@ func (in *installer) createKey(id series.ID, key series.Key) error {
 	return err
 }
 
-// markDays lets queries find the series that have samples.
+// markDays makes queries find the series that have samples.
 func (in *installer) markDays() error {
 	for _, name := range in.r.files {
 		err := in.withSegment(name, func(r *segment.Reader) error {

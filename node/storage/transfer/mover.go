@@ -63,7 +63,7 @@ type Shard interface {
 	UnchangedSince(toMs int64) (since, applied uint64)
 	// Replace makes the shard a replica that has no hot pages.
 	Replace(r *Replica, show func())
-	// Repaired says that samples in a range have changed without an entry.
+	// Repaired is called when samples in a range have changed without an entry.
 	Repaired(within segment.TimeRange, show func())
 }
 
@@ -95,7 +95,7 @@ type BatchIDs interface {
 	// Stage writes those of each shard's applied entry, and another form for a shard that is replaced. The
 	// caller has the Edit of the manifest, which is to name the file.
 	Stage(applied []uint64, shard uint16, by dedup.Form) (dedup.Staged, error)
-	// Keep says that the manifest names the file now.
+	// Keep is called when the manifest names the file.
 	Keep(staged dedup.Staged)
 }
 

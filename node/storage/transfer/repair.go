@@ -32,7 +32,7 @@ type Repair struct {
 	FromMs, ToMs int64 // what was replaced, both inclusive
 	Series       int64
 	Samples      int64
-	Excluded     int // segments whose part of the shard counts no more
+	Suppressed   int // segments whose part of the shard counts no more
 }
 
 // rangeRepair replaces what a shard has in a partition.
@@ -109,7 +109,7 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 		}
 	}
 	done.Series, done.Samples = end.Series, end.Samples
-	done.Excluded, err = r.publish(readers)
+	done.Suppressed, err = r.publish(readers)
 	return done, err
 }
 
@@ -290,7 +290,7 @@ func (r *rangeRepair) useless(lost []manifest.Missing, marks []manifest.LowWater
 	return gone
 }
 
-// show lets scans see what the manifest says.
+// show makes the present manifest visible to scans.
 func (r *rangeRepair) show(edit *manifest.Edit, readers []*segment.Reader) {
 	within := segment.TimeRange{FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1}
 	r.o.Shards[r.shard].Repaired(within, func() { edit.Repaired(readers) })

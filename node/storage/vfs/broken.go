@@ -3,7 +3,7 @@ package vfs
 import "fmt"
 
 // BrokenError reports why a log takes no more writes: a write or sync of a file has
-// failed, after which nobody knows what the disk holds. It wraps both of its errors.
+// failed, after which it is unknown what the disk holds. It wraps both of its errors.
 type BrokenError struct {
 	Kind  error  // what is broken, for errors.Is
 	File  string // name of the file or folder

@@ -17,8 +17,8 @@ type CrashOptions struct {
 	// 100 keeps all; in between, each directory keeps a first part of its
 	// operations of random length, as the journal of ext4 keeps their order.
 	NamePercent int
-	// Disorder draws each directory operation on its own instead.
-	Disorder bool
+	// ReorderNames draws each directory operation on its own instead.
+	ReorderNames bool
 }
 
 // CrashClone returns a new file system with what a power cut at this moment would
@@ -93,7 +93,7 @@ func sortedNames(names map[string]*inode) []string {
 // survivor decides for each pending change, called in order, whether it survives.
 func survivor(random *rand.Rand, pending []change, options CrashOptions) func(change) bool {
 	chance := func() bool { return random.IntN(100) < options.NamePercent }
-	if options.Disorder || options.NamePercent <= 0 || options.NamePercent >= 100 {
+	if options.ReorderNames || options.NamePercent <= 0 || options.NamePercent >= 100 {
 		return func(change) bool { return chance() }
 	}
 	count := map[string]int{}

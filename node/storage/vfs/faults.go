@@ -51,7 +51,7 @@ func (e *ShortWrite) Error() string { return "short write: " + e.Err.Error() }
 func (e *ShortWrite) Unwrap() error { return e.Err }
 
 // Faults wraps a file system so that rule sees every operation first: when it
-// gives an error, the operation fails with a *fs.PathError around it and has no
+// returns an error, the operation fails with a *fs.PathError around it and has no
 // effect, save for a *ShortWrite. Rule may be called from many goroutines, also
 // for handles that are open already.
 func Faults(inner FS, rule func(Op) error) FS { return &faultFS{inner, rule} }

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Advice tells the kernel how a mapping will be read.
+// Advice is a hint to the kernel how a mapping will be read.
 type Advice uint8
 
 // The kinds of Advice. They change speed, never results.
@@ -18,7 +18,7 @@ const (
 )
 
 // Mapping is a read-only shared mapping of the start of a file. It is counted:
-// it begins with one reference, Retain adds one, Close gives one back, and the
+// it begins with one reference, Retain adds one, Close releases one, and the
 // last Close unmaps. Bytes must not be touched after that.
 type Mapping struct {
 	bytes   []byte

@@ -22,7 +22,7 @@ type FS interface {
 	// Remove removes a file or an empty directory. Open handles and mappings of
 	// the file go on working.
 	Remove(name string) error
-	// Rename gives the file another name, in place of what had it.
+	// Rename renames the file, in place of what had the name.
 	Rename(from, to string) error
 	// List returns the sorted base names of a directory's entries.
 	List(dir string) ([]string, error)

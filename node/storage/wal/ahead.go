@@ -42,7 +42,7 @@ func (l *Log) background() {
 
 // syncFull syncs when there are full files that are not known to be durable, so
 // that the stretch a power cut may cost, and what Open scans, stay bounded even
-// if nobody calls Sync. An error has broken the log, which the next Write tells.
+// if nobody calls Sync. An error has broken the log, which the next Write reports.
 func (l *Log) syncFull() error {
 	l.mu.Lock()
 	full := len(l.mu.unsynced) > 1
@@ -135,7 +135,7 @@ func (l *Log) growFile(f *file, length int64) error {
 	if err == nil {
 		err = f.handle.Sync()
 	}
-	if err != nil { // whether the file is of the old or the new length, nobody knows
+	if err != nil { // it is unknown whether the file is of the old or the new length
 		return l.breakBy(f.name, err)
 	}
 	l.mu.Lock()

@@ -94,7 +94,7 @@ func TestPowerCuts(t *testing.T) {
 					Seed:         rapid.Uint64().Draw(t, "seed"),
 					BlockPercent: rapid.SampledFrom([]int{0, 5, 50, 95}).Draw(t, "blocks"),
 					NamePercent:  rapid.SampledFrom([]int{0, 50, 100}).Draw(t, "names"),
-					Disorder:     rapid.Bool().Draw(t, "disorder"),
+					ReorderNames: rapid.Bool().Draw(t, "disorder"),
 				})
 			},
 			"kill": func(t *rapid.T) { reopen(t, vfs.CrashOptions{BlockPercent: 100, NamePercent: 100}) },

@@ -23,7 +23,7 @@ type Options struct {
 	RecycleMax int
 	// Failpoints may be nil.
 	Failpoints *failpoint.Set
-	// OnCorrupt, if not nil, hears of each damaged stretch that Replay meets.
+	// OnCorrupt, if not nil, is called for each damaged range that Replay meets.
 	OnCorrupt func(*CorruptError)
 }
 
@@ -205,7 +205,7 @@ func (l *Log) room(need int64) (*file, error) {
 	return next, nil
 }
 
-// wake tells the background that there is something to do.
+// wake notifies the background that there is something to do.
 func (l *Log) wake() {
 	select {
 	case l.kick <- struct{}{}:

@@ -14,11 +14,11 @@ import (
 const lockFile = "LOCK"
 
 // Open opens the log of a folder, or begins one. It finds where the last run
-// ended and cuts off what a power cut has torn, which Stats tells. Damage to
+// ended and cuts off what a power cut has torn, which Stats counts. Damage to
 // records that were synced is left to Replay.
 //
 // Errors: vfs.ErrLocked when another process has the log, ErrBroken when what the last run has
-// left cannot be synced, and what the file system gives. A full disk is no error here: Write tells it.
+// left cannot be synced, and what the file system returns. A full disk is no error here: Write reports it.
 func Open(options Options) (*Log, error) {
 	l, err := open(options)
 	if err == nil {

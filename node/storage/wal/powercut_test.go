@@ -90,7 +90,7 @@ func (r *run) watch(m *vfs.MemFS, seeds uint64) vfs.FS {
 		forms := []vfs.CrashOptions{{}, {BlockPercent: 100, NamePercent: 100}, {BlockPercent: 100}, {NamePercent: 100}}
 		for seed := range seeds {
 			forms = append(forms, vfs.CrashOptions{
-				Seed: seed + uint64(n)<<8, BlockPercent: 30 + 20*int(seed%3), NamePercent: 50, Disorder: seed%2 == 0,
+				Seed: seed + uint64(n)<<8, BlockPercent: 30 + 20*int(seed%3), NamePercent: 50, ReorderNames: seed%2 == 0,
 			})
 		}
 		for _, form := range forms {

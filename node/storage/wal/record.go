@@ -96,7 +96,7 @@ func unsyncedOf(position, synced Position) uint32 {
 	return uint32(min((uint64(position)-uint64(synced))/recordAlign, 1<<32-1))
 }
 
-// synced is what the record at position says had been synced when it was written.
+// synced returns what had been synced when the record at position was written.
 func (h header) synced(position Position) Position {
 	if h.unsynced == 1<<32-1 || uint64(h.unsynced)*recordAlign > uint64(position) {
 		return 0
@@ -122,7 +122,7 @@ func (b *Buffer) Records() int { return b.records }
 
 // Add frames one record, the parts one after the other. It returns the record's
 // offset: its position is the start that Write returns plus this. A record that
-// does not fit its bounds gives ErrTooLarge and leaves the buffer as it was.
+// does not fit its bounds returns ErrTooLarge and leaves the buffer as it was.
 func (b *Buffer) Add(parts ...[]byte) (offset int, err error) {
 	length := 0
 	for _, p := range parts {

@@ -12,7 +12,7 @@ import (
 // Replay gave. The record is good until fn returns. Damaged stretches are
 // reported and counted, and skipped.
 //
-// Errors: what fn gives; ErrTrimmed when records from there on have been given
+// Errors: what fn returns; ErrTrimmed when records from there on have been given
 // up, before the call (not for 0) or during it; ErrNoRecord when from is beyond
 // the end; ErrClosed.
 func (l *Log) Replay(from Position, fn func(position, end Position, record []byte) error) error {
@@ -49,7 +49,7 @@ func (l *Log) Replay(from Position, fn func(position, end Position, record []byt
 }
 
 // pin keeps the file with a position from being trimmed away. Without such a
-// file it gives the start of the next one.
+// file it returns the start of the next one.
 func (l *Log) pin(at Position) (*file, Position, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

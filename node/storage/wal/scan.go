@@ -11,7 +11,7 @@ type found struct {
 	kind       foundKind
 	from, to   int64 // in the file
 	payload    []byte
-	synced     Position // that the record tells of
+	synced     Position // when the record was written
 	recognised bool     // of a gap: it begins with a good header, so a record was lost
 }
 
