@@ -53,7 +53,7 @@ func authoritiesOf(c *v1alpha1.TickMeshCluster) string {
 
 func facts(c *v1alpha1.TickMeshCluster) build.Facts {
 	f := build.Facts{
-		Image: "tickmesh:1.2.3", CertificateImage: "tickmesh:1.2.3", EtcdAuthorities: authoritiesOf(c), EnvoyImage: "envoy:1.40.0", OperatorNamespace: "tickmesh-system", NodeReplicas: c.Spec.Nodes.Count,
+		Image: "tickmesh:1.2.3", CertificateImage: "tickmesh:1.2.3", EtcdCABundle: authoritiesOf(c), EnvoyImage: "envoy:1.40.0", OperatorNamespace: "tickmesh-system", NodeReplicas: c.Spec.Nodes.Count,
 		PodMonitors: true, ServiceMonitors: true,
 	}
 	if c.Spec.Etcd.Managed != nil {

@@ -116,8 +116,8 @@ func EtcdStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		},
 		volumes: []corev1.Volume{configVolume(Name(c, ComponentEtcd))},
 	}
-	if f.EtcdAuthorities != "" {
-		p.annotations = map[string]string{AnnotationConfigHash: f.EtcdAuthorities}
+	if f.EtcdCABundle != "" {
+		p.annotations = map[string]string{AnnotationConfigHash: f.EtcdCABundle}
 	}
 	if secret := TLSSecret(c, IdentityEtcd); secret != "" {
 		p.addSecret(volumeTLS, secret, dirTLS)
@@ -141,7 +141,7 @@ func etcdArguments(c *v1alpha1.TickMeshCluster) []string {
 	return args
 }
 
-// etcdToken tells the members of one cluster from those of another that had its names, and
+// etcdToken distinguishes the members of one cluster from those of another that had its names, and
 // from those of an etcd whose place it has taken: ids of members follow from it.
 func etcdToken(c *v1alpha1.TickMeshCluster, f Facts) string {
 	token := string(c.UID)

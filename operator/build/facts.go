@@ -15,9 +15,9 @@ type Facts struct {
 	// CertificateImage is what pods that keep their keys make them with: that of the operator's
 	// release, as one of spec may be of an older release, which cannot.
 	CertificateImage string
-	// EtcdAuthorities stands for the authorities that etcd trusts: its processes read them at
-	// their start, so they are started again when there are others; empty: nobody knows.
-	EtcdAuthorities string
+	// EtcdCABundle stands for the CAs that etcd trusts: its processes read them at
+	// their start, so they are started again when there are others; empty: unknown.
+	EtcdCABundle string
 	// OperatorNamespace is where the operator runs; network policies let it in.
 	OperatorNamespace string
 	// NodeReplicas is how many pods of nodes there are to be now: what the spec wants, or
@@ -45,15 +45,15 @@ type Facts struct {
 	// Databases is the name of the ConfigMap with what holds for each database; empty: there
 	// is none yet, or none is wanted.
 	Databases string
-	// DoorHosts are the names that the load balancer of the Service for clients has.
-	DoorHosts []string
-	// NamesOptional lets certificates in that name no process, with tls.mode CertManager and
+	// LoadBalancerHosts are the names that the load balancer of the Service for clients has.
+	LoadBalancerHosts []string
+	// NamesOptional admits certificates that name no process, with tls.mode CertManager and
 	// Secrets.
 	NamesOptional bool
 	// Restarted has, by component, what RestartedFor returns of the pod template that exists.
 	Restarted map[string]string
-	// DoorClosed keeps clients out, where it can: see DoorService.
-	DoorClosed bool
+	// ClientsKeptOut keeps clients out, where it can: see ClientService.
+	ClientsKeptOut bool
 	// Stopped has the components that are to have no pods, as the cluster sleeps.
 	Stopped map[string]bool
 	// PodMonitors and ServiceMonitors say that the Prometheus operator's definitions are

@@ -39,7 +39,7 @@ const (
 	// deleteSeconds is how long the deletion of data may take, which is begun again later.
 	deleteSeconds = 24 * 60 * 60
 
-	// ReportFile is where a Job's container writes, as JSON, what status tells of it; it
+	// ReportFile is where a Job's container writes, as JSON, what status has of it; it
 	// becomes the termination message of the container.
 	ReportFile = corev1.TerminationMessagePathDefault
 )
@@ -169,7 +169,7 @@ func accessArguments(c *v1alpha1.TickMeshCluster) []string {
 	access := AccessRouters(c)
 	args := []string{"--addr=" + access.Address}
 	if access.CASecret != "" {
-		args = append(args, "--tls", "--tls-ca="+dirTLS+"/"+keyAuthority)
+		args = append(args, "--tls", "--tls-ca="+dirTLS+"/"+keyCA)
 	}
 	return args
 }
@@ -187,7 +187,7 @@ func (j *job) build(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
 	}
 	if access := AccessRouters(c); j.connects && access.CASecret != "" {
 		volume := secretVolume(volumeTLS, access.CASecret)
-		volume.Secret.Items = []corev1.KeyToPath{{Key: keyAuthority, Path: keyAuthority}} // not the key
+		volume.Secret.Items = []corev1.KeyToPath{{Key: keyCA, Path: keyCA}} // not the key
 		p.volumes = append(p.volumes, volume)
 		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeTLS, dirTLS))
 	}
@@ -225,7 +225,7 @@ func (j *job) deadlineSeconds() int64 {
 	return int64(timeout.Seconds())
 }
 
-// labelOf returns the label that says which backup or restore a Job is of.
+// labelOf returns the label with the backup or restore that a Job is of.
 func labelOf(kind string) string {
 	if kind == v1alpha1.KindRestore {
 		return LabelRestore
@@ -245,7 +245,7 @@ func (p *pod) addKey(flag, secret, key string) {
 	p.container.Args = append(p.container.Args, "--"+flag+"="+dirKeys+"/"+flag+"/"+key)
 }
 
-// addTarget gives a pod what it needs to reach a target.
+// addTarget adds to a pod what it needs to reach a target.
 func (p *pod) addTarget(t v1alpha1.BackupTarget, reads bool) {
 	if v := t.Volume; v != nil {
 		p.volumes = append(p.volumes, corev1.Volume{Name: volumeBackup, VolumeSource: corev1.VolumeSource{
@@ -261,10 +261,10 @@ func (p *pod) addTarget(t v1alpha1.BackupTarget, reads bool) {
 	}
 	if s3.CASecretName != "" {
 		volume := secretVolume(volumeS3CA, s3.CASecretName)
-		volume.Secret.Items = []corev1.KeyToPath{{Key: keyAuthority, Path: keyAuthority}}
+		volume.Secret.Items = []corev1.KeyToPath{{Key: keyCA, Path: keyCA}}
 		p.volumes = append(p.volumes, volume)
 		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeS3CA, dirS3CA))
-		p.container.Args = append(p.container.Args, "--s3-ca="+dirS3CA+"/"+keyAuthority)
+		p.container.Args = append(p.container.Args, "--s3-ca="+dirS3CA+"/"+keyCA)
 	}
 	fromSecret := func(name, key string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{

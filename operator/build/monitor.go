@@ -70,7 +70,7 @@ func Monitor(c *v1alpha1.TickMeshCluster, f Facts, kind, component string) *unst
 func routerTLSConfig(c *v1alpha1.TickMeshCluster) map[string]any {
 	return map[string]any{
 		"serverName": routerServerName(c),
-		"ca":         map[string]any{"secret": map[string]any{"name": AccessRouters(c).CASecret, "key": keyAuthority}},
+		"ca":         map[string]any{"secret": map[string]any{"name": AccessRouters(c).CASecret, "key": keyCA}},
 	}
 }
 

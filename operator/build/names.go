@@ -62,8 +62,8 @@ const (
 // Name returns the name of a component's objects: demo-node, demo-etcd, and so on.
 func Name(c *v1alpha1.TickMeshCluster, component string) string { return c.Name + "-" + component }
 
-// DoorName returns the name of the Service that clients use.
-func DoorName(c *v1alpha1.TickMeshCluster) string { return c.Name }
+// ClientServiceName returns the name of the Service that clients use.
+func ClientServiceName(c *v1alpha1.TickMeshCluster) string { return c.Name }
 
 // PodName returns the name of a pod of a StatefulSet. A node's id is the name of its pod,
 // and so is the name of a member of etcd.

@@ -10,8 +10,8 @@ import (
 	"github.com/tickmesh/tickmesh/operator/envoy"
 )
 
-// NetworkPolicy makes the policy that says who may connect to the pods of a component.
-// Ports with metrics are open to all pods, since nobody knows where Prometheus is.
+// NetworkPolicy makes the policy of who may connect to the pods of a component.
+// Ports with metrics are open to all pods, since it is unknown where Prometheus is.
 func NetworkPolicy(c *v1alpha1.TickMeshCluster, f Facts, component string) *networkingv1.NetworkPolicy {
 	p := &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
@@ -54,7 +54,7 @@ func NetworkPolicy(c *v1alpha1.TickMeshCluster, f Facts, component string) *netw
 	return p // nobody connects to Jobs
 }
 
-// ingress lets peers connect to ports; no peers: anybody.
+// ingress allows peers to connect to ports; no peers: anybody.
 func ingress(peers []networkingv1.NetworkPolicyPeer, ports ...int) networkingv1.NetworkPolicyIngressRule {
 	rule := networkingv1.NetworkPolicyIngressRule{From: peers}
 	for _, port := range ports {

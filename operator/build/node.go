@@ -85,7 +85,7 @@ func clusterArguments(c *v1alpha1.TickMeshCluster, f Facts, identity string) []s
 	return args
 }
 
-// envNames says whether certificates have to name their process.
+// envNames sets whether certificates have to name their process.
 const (
 	envNames      = "TICKMESH_RPC_TLS_NAMES"
 	namesOptional = "optional"
@@ -98,7 +98,7 @@ func NamesOptional(template *corev1.PodTemplateSpec) bool {
 }
 
 // peerEnvironment reports whether certificates need not name their process. Those of the
-// operator's own authority never need to, as one of an older version is replaced by one that
+// operator's own CA never need to, as one of an older version is replaced by one that
 // names what it signs (see operator/pki), and such a one's are refused without. Where spec has
 // no TLS it says that this is wanted. It is no argument, because older images of spec.image do
 // not know the flags.
@@ -116,7 +116,7 @@ func peerEnvironment(c *v1alpha1.TickMeshCluster, f Facts) []corev1.EnvVar {
 func tlsArguments(prefix, dir, keyDir string) []string {
 	return []string{
 		"--" + prefix + "-cert=" + dir + "/" + corev1.TLSCertKey, "--" + prefix + "-key=" + keyDir + "/" + corev1.TLSPrivateKeyKey,
-		"--" + prefix + "-ca=" + dir + "/" + keyAuthority,
+		"--" + prefix + "-ca=" + dir + "/" + keyCA,
 	}
 }
 

@@ -43,7 +43,7 @@ func CertificateImage(p *corev1.PodSpec) string {
 	return ""
 }
 
-// NodeIdentity returns what the certificate says of a node that has its own.
+// NodeIdentity returns the identity in the certificate of a node that has its own.
 func NodeIdentity(c *v1alpha1.TickMeshCluster, podName string) certificate.Identity {
 	return certificate.Identity{
 		CommonName: podName, Hosts: append(hostNames(PodAddress(c, ComponentNode, podName)), "localhost"),
@@ -62,7 +62,7 @@ func keyDir(c *v1alpha1.TickMeshCluster, identity, dir string) string {
 // keySize is more than the key of a certificate takes.
 const keySize = "64Ki"
 
-// addOwnKey gives a pod a key of its own, in memory, and files with the certificate that the
+// addOwnKey adds to a pod a key of its own, in memory, and files with the certificate that the
 // operator signs, which follow the pod's annotations. The containers that ask for it run
 // before the node, so that one of any older image starts with files as it always had them.
 func (p *pod) addOwnKey(c *v1alpha1.TickMeshCluster, f Facts, resources corev1.ResourceRequirements) {
@@ -73,7 +73,7 @@ func (p *pod) addOwnKey(c *v1alpha1.TickMeshCluster, f Facts, resources corev1.R
 		corev1.Volume{Name: volumeTLS, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 			DefaultMode: ptr(int32(secretFileMode)),
 			Items: []corev1.DownwardAPIVolumeFile{
-				annotationFile(corev1.TLSCertKey, pki.AnnotationCertificate), annotationFile(keyAuthority, pki.AnnotationAuthorities),
+				annotationFile(corev1.TLSCertKey, pki.AnnotationCertificate), annotationFile(keyCA, pki.AnnotationCABundle),
 			},
 		}}})
 	key := mount(volumeKey, dirKey)
@@ -89,7 +89,7 @@ func (p *pod) addOwnKey(c *v1alpha1.TickMeshCluster, f Facts, resources corev1.R
 		},
 		{
 			Name: containerAwait, Image: f.CertificateImage, Resources: resources,
-			Args:         []string{"certs", "await", "--cert=" + dirTLS + "/" + corev1.TLSCertKey, "--key=" + keyFile, "--ca=" + dirTLS + "/" + keyAuthority},
+			Args:         []string{"certs", "await", "--cert=" + dirTLS + "/" + corev1.TLSCertKey, "--key=" + keyFile, "--ca=" + dirTLS + "/" + keyCA},
 			VolumeMounts: []corev1.VolumeMount{mount(volumeTLS, dirTLS), key},
 		},
 	}

@@ -45,7 +45,7 @@ func Objects(c *v1alpha1.TickMeshCluster, f Facts) ([]Object, error) {
 		}
 		objects = append(objects, config, EnvoyDeployment(c, f, config))
 	}
-	objects = append(objects, DoorService(c, f))
+	objects = append(objects, ClientService(c, f))
 	for _, m := range monitors(c, f) {
 		objects = append(objects, m)
 	}

@@ -83,7 +83,7 @@ func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSp
 	}
 }
 
-// complete gives a container what all have.
+// complete sets what all containers have.
 func (p pod) complete(c *v1alpha1.TickMeshCluster, f Facts, container corev1.Container) corev1.Container {
 	if container.Image == "" {
 		container.Image = Image(c, f)
@@ -176,7 +176,7 @@ const (
 	readyFailures  = 2
 )
 
-// probes gives a container its probes. Liveness asks for the process only; who waits for
+// probes sets the probes of a container. Liveness asks for the process only; who waits for
 // something is alive.
 func probes(container *corev1.Container, port int, secure bool, livePath, readyPath string) {
 	probe := func(path string, period, failures int32) *corev1.Probe {
@@ -202,7 +202,7 @@ func mount(name, path string) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: true}
 }
 
-// envPodName gives a container its pod's name.
+// envPodName sets the environment variable with the pod's name.
 func envPodName() corev1.EnvVar {
 	return corev1.EnvVar{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}}
 }

@@ -26,13 +26,13 @@ const (
 	envoyGraceSeconds  = envoyDrainSeconds + 15
 	containerDrain     = "drain"
 
-	volumeEdge        = "edge-tls"
-	volumeAuthority   = "router-ca"
-	volumeClientCA    = "client-ca"
-	dirEnvoyConfig    = "/etc/envoy/config"
-	dirEnvoyEdge      = "/etc/envoy/edge"
-	dirEnvoyAuthority = "/etc/envoy/ca"
-	bootstrapFile     = "bootstrap.yaml"
+	volumeEdge     = "edge-tls"
+	volumeCA       = "router-ca"
+	volumeClientCA = "client-ca"
+	dirEnvoyConfig = "/etc/envoy/config"
+	dirEnvoyEdge   = "/etc/envoy/edge"
+	dirEnvoyCA     = "/etc/envoy/ca"
+	bootstrapFile  = "bootstrap.yaml"
 )
 
 // EnvoyOptions returns what Envoy is configured with.
@@ -47,7 +47,7 @@ func EnvoyOptions(c *v1alpha1.TickMeshCluster) envoy.Options {
 		o.Edge = &envoy.Edge{Folder: dirEnvoyEdge, Secrets: dirEnvoyConfig, ClientCA: t.ClientCASecretName != ""}
 	}
 	if routerFrontSecret(c) != "" {
-		o.Upstream = &envoy.Upstream{Folder: dirEnvoyAuthority, Secrets: dirEnvoyConfig, ServerName: ServiceAddress(c, Name(c, ComponentRouter))}
+		o.Upstream = &envoy.Upstream{Folder: dirEnvoyCA, Secrets: dirEnvoyConfig, ServerName: ServiceAddress(c, Name(c, ComponentRouter))}
 	}
 	return o
 }
@@ -130,7 +130,7 @@ func envoyDrain() *corev1.Container {
 	}
 }
 
-// addEnvoyTLS mounts the certificate that clients see, the authority of theirs, and that
+// addEnvoyTLS mounts the certificate that clients see, the CA of theirs, and that
 // of the routers' certificates.
 func (p *pod) addEnvoyTLS(c *v1alpha1.TickMeshCluster) {
 	if t := c.Spec.Service.TLS; t != nil {
@@ -138,14 +138,14 @@ func (p *pod) addEnvoyTLS(c *v1alpha1.TickMeshCluster) {
 		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeEdge, dirEnvoyEdge))
 	}
 	if routerFrontSecret(c) != "" {
-		volume := secretVolume(volumeAuthority, TLSSecret(c, IdentityRouter))
-		volume.Secret.Items = []corev1.KeyToPath{{Key: keyAuthority, Path: keyAuthority}} // not the key
+		volume := secretVolume(volumeCA, TLSSecret(c, IdentityRouter))
+		volume.Secret.Items = []corev1.KeyToPath{{Key: keyCA, Path: keyCA}} // not the key
 		p.volumes = append(p.volumes, volume)
-		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeAuthority, dirEnvoyAuthority))
+		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeCA, dirEnvoyCA))
 	}
 }
 
-// edgeVolume joins the certificate that clients see and the authority of theirs in one
+// edgeVolume joins the certificate that clients see and the CA of theirs in one
 // folder.
 func edgeVolume(secret, clientCA string) corev1.Volume {
 	project := func(name string, keys ...string) corev1.VolumeProjection {
@@ -157,7 +157,7 @@ func edgeVolume(secret, clientCA string) corev1.Volume {
 	}
 	sources := []corev1.VolumeProjection{project(secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)}
 	if clientCA != "" {
-		sources = append(sources, project(clientCA, keyAuthority))
+		sources = append(sources, project(clientCA, keyCA))
 	}
 	return corev1.Volume{Name: volumeEdge, VolumeSource: corev1.VolumeSource{
 		Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: ptr(int32(secretFileMode))},

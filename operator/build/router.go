@@ -83,11 +83,11 @@ const annotationExternalDNS = "external-dns.alpha.kubernetes.io/hostname"
 // that routers take by themselves.
 func httpHosts(c *v1alpha1.TickMeshCluster, f Facts) []string {
 	service := &c.Spec.Service
-	named := slices.Concat(service.Hosts, f.DoorHosts, strings.Split(service.Annotations[annotationExternalDNS], ","))
+	named := slices.Concat(service.Hosts, f.LoadBalancerHosts, strings.Split(service.Annotations[annotationExternalDNS], ","))
 	if service.TLS != nil {
 		named = append(named, service.TLS.Hosts...)
 	}
-	hosts := []string{DoorName(c) + "." + c.Namespace}
+	hosts := []string{ClientServiceName(c) + "." + c.Namespace}
 	for _, host := range named {
 		host = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(host), "."))
 		if host != "*" && !hostName.MatchString(host) || slices.Contains(hosts, host) {

@@ -59,7 +59,7 @@ func TestHTTPHosts(t *testing.T) {
 	} {
 		cluster := cluster(t, "  service: "+c.service+"\n")
 		f := facts(cluster)
-		f.DoorHosts = c.lb
+		f.LoadBalancerHosts = c.lb
 		args := build.RouterDeployment(cluster, f).Spec.Template.Spec.Containers[0].Args
 		if want := "--http-hosts=" + c.want; !slices.Contains(args, want) {
 			t.Errorf("%s: want %s in %q", c.service, want, args)

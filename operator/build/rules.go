@@ -90,7 +90,7 @@ func AuthFile(users []byte, operatorDigest, metricsDigest string) ([]byte, error
 	return text, nil
 }
 
-// addDatabases gives a pod the file with what holds for each database, once there is one.
+// addDatabases mounts the file with what holds for each database, once there is one.
 func (p *pod) addDatabases(f Facts) {
 	if f.Databases == "" {
 		return
@@ -102,7 +102,7 @@ func (p *pod) addDatabases(f Facts) {
 	p.container.Args = append(p.container.Args, "--databases-file="+dirDatabases+"/"+databasesFile)
 }
 
-// addAuth gives routers the file of users. Without it they do not start: they would let
+// addAuth mounts the file of users into routers. Without it they do not start: they would let
 // everybody in.
 func (p *pod) addAuth(c *v1alpha1.TickMeshCluster) {
 	if !AuthEnabled(c) {
@@ -115,7 +115,7 @@ func (p *pod) addAuth(c *v1alpha1.TickMeshCluster) {
 // envInsecureCredentials allows tokens without TLS.
 const envInsecureCredentials = "TICKMESH_INSECURE_CREDENTIALS"
 
-// addToken gives a Job the operator's token.
+// addToken mounts the operator's token into a Job.
 func (p *pod) addToken(access RouterAccess) {
 	if access.TokenSecret == "" {
 		return

@@ -20,9 +20,9 @@ const (
 // TLSEnabled reports whether connections inside a cluster are encrypted.
 func TLSEnabled(c *v1alpha1.TickMeshCluster) bool { return c.Spec.TLS.Mode != v1alpha1.TLSModeOff }
 
-// AuthoritySecret returns the name of the Secret with the authority that the operator
+// CASecretName returns the name of the Secret with the CA that the operator
 // makes certificates with.
-func AuthoritySecret(c *v1alpha1.TickMeshCluster) string { return c.Name + "-ca" }
+func CASecretName(c *v1alpha1.TickMeshCluster) string { return c.Name + "-ca" }
 
 // TLSSecret returns the name of the Secret with an identity's certificate; empty: it has
 // none.
@@ -79,15 +79,15 @@ func DNSNames(c *v1alpha1.TickMeshCluster, identity string) []string {
 	case IdentityEtcd:
 		return pods(ComponentEtcd)
 	case IdentityRouter:
-		return append(pods(ComponentRouter), hostNames(ServiceAddress(c, DoorName(c)))...)
+		return append(pods(ComponentRouter), hostNames(ServiceAddress(c, ClientServiceName(c)))...)
 	case IdentityEdge:
-		names := append(hostNames(ServiceAddress(c, DoorName(c))), DoorName(c), DoorName(c)+"."+c.Namespace)
+		names := append(hostNames(ServiceAddress(c, ClientServiceName(c))), ClientServiceName(c), ClientServiceName(c)+"."+c.Namespace)
 		return append(names, c.Spec.Service.TLS.Hosts...)
 	}
 	return []string{ServiceAddress(c, Name(c, identity))}
 }
 
-// PeerName returns what an identity's certificate says to the other processes of the
+// PeerName returns the name in an identity's certificate for the other processes of the
 // cluster. That of all nodes is shared, so it is for any of them; see NodeIdentity for those
 // that have their own. The edge has no name: what clients see opens nothing inside.
 func PeerName(c *v1alpha1.TickMeshCluster, identity string) certificate.Name {
@@ -111,7 +111,7 @@ func hostNames(service string) []string { return []string{service, service + ".c
 
 // Keys of Secrets.
 const (
-	keyAuthority       = "ca.crt"
+	keyCA              = "ca.crt"
 	keyAccessKeyID     = "accessKeyID"
 	keySecretAccessKey = "secretAccessKey"
 	keyIdentities      = "identities.txt"
@@ -123,7 +123,7 @@ const (
 type RouterAccess struct {
 	// Address is host:port of the gRPC API.
 	Address string
-	// CASecret is the Secret whose ca.crt has the authority of the routers' certificates;
+	// CASecret is the Secret whose ca.crt has the CA of the routers' certificates;
 	// empty: there is no TLS.
 	CASecret string
 	// TokenSecret is the Secret whose KeyToken has the token to show; empty: nobody asks for
@@ -151,7 +151,7 @@ func AccessRouters(c *v1alpha1.TickMeshCluster) RouterAccess {
 // is valid for: without Envoy it is the one that clients see.
 func routerServerName(c *v1alpha1.TickMeshCluster) string {
 	if routerFrontSecret(c) != "" && !EnvoyEnabled(c) {
-		return ServiceAddress(c, DoorName(c))
+		return ServiceAddress(c, ClientServiceName(c))
 	}
 	return ServiceAddress(c, Name(c, ComponentRouter))
 }
@@ -169,7 +169,7 @@ func routerFrontSecret(c *v1alpha1.TickMeshCluster) string {
 	return TLSSecret(c, IdentityEdge)
 }
 
-// secretFileMode lets whatever user a pod has read its Secrets; nobody else can see them.
+// secretFileMode allows any user of a pod to read its Secrets; nobody else can see them.
 const secretFileMode = 0o444
 
 // secretVolume is a Secret as files. It need not be there when the pod is made.

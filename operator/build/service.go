@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
-// HeadlessService makes the Service that gives the pods of a component their names:
+// HeadlessService makes the Service from which the pods of a component have their names:
 // nodes, etcd, routers. Nodes and members of etcd are found before they are ready,
 // because they become so only together.
 func HeadlessService(c *v1alpha1.TickMeshCluster, component string) *corev1.Service {
@@ -26,33 +26,33 @@ func HeadlessService(c *v1alpha1.TickMeshCluster, component string) *corev1.Serv
 		}
 		s.Spec.PublishNotReadyAddresses = true
 	default:
-		s.Spec.Ports = append(doorPorts(), servicePort(portMetrics, PortMetrics))
+		s.Spec.Ports = append(clientPorts(), servicePort(portMetrics, PortMetrics))
 	}
 	return s
 }
 
-// labelDoor of a pod never is doorClosed.
+// labelClients of a pod never is clientsKeptOut.
 const (
-	labelDoor  = v1alpha1.Group + "/door"
-	doorClosed = "closed"
+	labelClients   = v1alpha1.Group + "/door"
+	clientsKeptOut = "closed"
 )
 
-// DoorService makes the Service that clients use. One that is closed leads to no pod. Without Envoy
+// ClientService makes the Service that clients use. One that is closed leads to no pod. Without Envoy
 // and with a certificate of its own it cannot be closed, as the Jobs of restores use it, too.
-func DoorService(c *v1alpha1.TickMeshCluster, f Facts) *corev1.Service {
+func ClientService(c *v1alpha1.TickMeshCluster, f Facts) *corev1.Service {
 	component := ComponentRouter
 	if EnvoyEnabled(c) {
 		component = ComponentEnvoy
 	}
-	s := service(c, component, DoorName(c))
-	if f.DoorClosed && (EnvoyEnabled(c) || routerFrontSecret(c) == "") {
-		s.Spec.Selector[labelDoor] = doorClosed
+	s := service(c, component, ClientServiceName(c))
+	if f.ClientsKeptOut && (EnvoyEnabled(c) || routerFrontSecret(c) == "") {
+		s.Spec.Selector[labelClients] = clientsKeptOut
 	}
 	s.Labels[LabelComponent] = "door" // no ServiceMonitor of a component finds it
 	spec := &c.Spec.Service
 	s.Annotations = maps.Clone(spec.Annotations)
 	s.Spec.Type = spec.Type
-	s.Spec.Ports = doorPorts()
+	s.Spec.Ports = clientPorts()
 	if spec.Type == corev1.ServiceTypeClusterIP {
 		return s
 	}
@@ -75,7 +75,7 @@ func service(c *v1alpha1.TickMeshCluster, component, name string) *corev1.Servic
 	}
 }
 
-func doorPorts() []corev1.ServicePort {
+func clientPorts() []corev1.ServicePort {
 	return []corev1.ServicePort{
 		servicePort("line", PortLine), servicePort("put", PortPut), servicePort("http", PortHTTP), servicePort("grpc", PortGRPC),
 	}

@@ -36,11 +36,11 @@ func (w *world) nodeLeaf(name string) *pki.Leaf {
 }
 
 // authority returns that of the cluster.
-func (w *world) authority() *pki.Authority {
+func (w *world) authority() *pki.CA {
 	w.t.Helper()
 	secret := &corev1.Secret{}
 	w.must(w.api.Get(w.t.Context(), w.key("demo-ca"), secret))
-	authority, err := pki.ReadAuthority(secret)
+	authority, err := pki.ReadCA(secret)
 	w.must(err)
 	return authority
 }
@@ -85,9 +85,9 @@ func TestNodesKeepKeys(t *testing.T) {
 	// Whoever adds an authority to what a pod trusts, has it taken away again.
 	pod := w.pod("demo-node-1")
 	before := pod.DeepCopy()
-	other, err := pki.NewAuthority(pki.Defaults(), clusterName, nil, w.now)
+	other, err := pki.NewCA(pki.Defaults(), clusterName, nil, w.now)
 	w.must(err)
-	pod.Annotations[pki.AnnotationAuthorities] += string(certificate.EncodeCertificates(other.Signer.Certificate))
+	pod.Annotations[pki.AnnotationCABundle] += string(certificate.EncodeCertificates(other.Signer.Certificate))
 	w.must(w.api.Patch(t.Context(), pod, client.MergeFrom(before)))
 	w.until("the other authority is taken away", func() bool { return len(w.nodeLeaf("demo-node-1").Bundle) == 1 })
 }
@@ -226,7 +226,7 @@ func TestSharedCertificateGoes(t *testing.T) {
 		if len(takes()) == 0 {
 			break
 		}
-		w.now = w.now.Add(pki.Defaults().Settle / 4)
+		w.now = w.now.Add(pki.Defaults().PropagationDelay / 4)
 		w.step()
 		a := w.authority()
 		if a.Next != nil && !seen["introduced"] {
@@ -251,7 +251,7 @@ func TestSharedCertificateGoes(t *testing.T) {
 	w.until("all is well", w.complete)
 	signer := w.authority().Signer.Certificate
 	for range 3 {
-		w.now = w.now.Add(pki.Defaults().Settle)
+		w.now = w.now.Add(pki.Defaults().PropagationDelay)
 		w.step()
 	}
 	if !w.authority().Signer.Certificate.Equal(signer) {
@@ -409,7 +409,7 @@ func TestAuthorityIsLostBesideAllMembers(t *testing.T) {
 		if !w.found(w.api.Get(t.Context(), w.key("demo-ca"), secret)) {
 			return false
 		}
-		authority, err := pki.ReadAuthority(secret)
+		authority, err := pki.ReadCA(secret)
 		return err == nil && authority.Signer.Key != nil && w.complete()
 	})
 }

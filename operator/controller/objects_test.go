@@ -211,7 +211,7 @@ func TestCertificates(t *testing.T) {
 func TestCertificateExpired(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	authority, err := pki.NewAuthority(pki.Defaults(), clusterName, nil, w.now)
+	authority, err := pki.NewCA(pki.Defaults(), clusterName, nil, w.now)
 	w.must(err)
 	leaf, err := authority.Issue(pki.Defaults(), pki.Holder{Identity: certificate.Identity{CommonName: "all", Hosts: []string{"localhost"}}}, w.now)
 	w.must(err)
@@ -232,7 +232,7 @@ func TestCertificateExpired(t *testing.T) {
 func TestCertificateNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	authority, err := pki.NewAuthority(pki.Defaults(), clusterName, nil, w.now)
+	authority, err := pki.NewCA(pki.Defaults(), clusterName, nil, w.now)
 	w.must(err)
 	put := func(secretName, uri string) {
 		identity := certificate.Identity{CommonName: secretName, Hosts: []string{"localhost"}}

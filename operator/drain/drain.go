@@ -36,10 +36,10 @@ const (
 	answerBytesMax = 1 << 20
 )
 
-// Envoy lets an Envoy end without a request being lost. From the beginning it says that it
+// Envoy drains an Envoy, so that it can end without losing a request. From the beginning it says that it
 // is not ready, and each answer asks the client to connect anew; after Accept it takes no
 // new connections, and this waits until those that there are have ended, or Timeout has
-// passed. It gives the connections that are left. Errors: ErrAdmin, and those of ctx.
+// passed. It returns the number of connections that are left. Errors: ErrAdmin, and those of ctx.
 func Envoy(ctx context.Context, o Options) (left int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()

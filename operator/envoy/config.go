@@ -10,7 +10,7 @@ import (
 //go:embed bootstrap.yaml.tmpl edge.yaml.tmpl clients.yaml.tmpl upstream.yaml.tmpl
 var files embed.FS
 
-// Names of the files that Secrets gives. Envoy takes a file only if it has one secret.
+// Names of the files that Secrets returns. Envoy takes a file only if it has one secret.
 const (
 	edgeFile     = "edge.yaml"
 	clientsFile  = "clients.yaml"

@@ -39,15 +39,15 @@ type Edge struct {
 	Folder string // has tls.crt and tls.key; with ClientCA also ca.crt
 	// ClientCA asks clients for a certificate of ca.crt.
 	ClientCA bool
-	// Secrets is the folder that has the files which Secrets gives.
+	// Secrets is the folder that has the files which Secrets returns.
 	Secrets string
 }
 
 // Upstream is TLS towards routers.
 type Upstream struct {
-	Folder     string // has ca.crt, the authority of the routers' certificates
+	Folder     string // has ca.crt, the CA of the routers' certificates
 	ServerName string // which the certificates are for
-	Secrets    string // the folder that has the files which Secrets gives
+	Secrets    string // the folder that has the files which Secrets returns
 }
 
 // Defaults of Options.

@@ -19,7 +19,7 @@ var ErrUnavailable = errors.New("etcd does not answer")
 
 const requestTimeout = 5 * time.Second
 
-// View is what etcd says of itself.
+// View is the state of etcd by its own account.
 type View struct {
 	ClusterID string // hexadecimal
 	Members   []Member
@@ -28,13 +28,13 @@ type View struct {
 // Admin changes members. It is safe for concurrent use; each call ends within a bounded
 // time, with ErrUnavailable if etcd does not answer.
 type Admin interface {
-	// View returns the members, as a majority knows them.
+	// View returns the members, as of a majority.
 	View(ctx context.Context) (View, error)
 	// Add adds a learner; one that is there already is no error.
 	Add(ctx context.Context, peerURL string) error
 	// Remove removes a member; one that is not there is no error.
 	Remove(ctx context.Context, id uint64) error
-	// Promote gives a learner a vote. One that has not caught up yet is no error: it is
+	// Promote makes a learner a voter. One that has not caught up yet is no error: it is
 	// asked for again.
 	Promote(ctx context.Context, id uint64) error
 	// Close ends the connections.

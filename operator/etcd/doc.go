@@ -1,5 +1,5 @@
 // Package etcd decides who is a member of the etcd that the operator runs, and has the
-// client that makes it so. Decide is pure: it looks at Facts and gives a Plan, of which
+// client that makes it so. Decide is pure: it looks at Facts and returns a Plan, of which
 // each action can be made on its own and made again. Nothing is remembered in between.
 //
 // Rules that every plan keeps:

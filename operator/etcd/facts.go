@@ -1,6 +1,6 @@
 package etcd
 
-// Member is a member as etcd knows it.
+// Member is a member in etcd's own list.
 type Member struct {
 	ID      uint64
 	Name    string // empty: it has never started

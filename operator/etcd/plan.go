@@ -109,8 +109,8 @@ type decision struct {
 
 func (d *decision) do(a Action) { d.plan.Actions = append(d.plan.Actions, a) }
 
-// beginAnew lets the only member of an etcd begin without data, when its data is lost for
-// good. It says whether that is so. A machine that only says nothing may come back with it,
+// beginAnew makes the only member of an etcd begin without data, when its data is lost for
+// good. It reports whether that is so. A machine that only says nothing may come back with it,
 // and so may those of several members.
 func (d *decision) beginAnew() bool {
 	claim, pod := d.claim(0), d.pod(0)
@@ -222,7 +222,7 @@ func (d *decision) stopped(ordinal int) bool {
 	return pod == nil || !pod.Running
 }
 
-// replaceLost removes a member whose data is lost, and then its volume. It says whether
+// replaceLost removes a member whose data is lost, and then its volume. It reports whether
 // there is one.
 func (d *decision) replaceLost() bool {
 	if len(d.plan.Lost) == 0 {
@@ -257,7 +257,7 @@ func (d *decision) replaceLost() bool {
 }
 
 // joinMissing brings one member in that has a pod and is none, or none with a vote. It
-// says whether there is one.
+// reports whether there is one.
 func (d *decision) joinMissing() bool {
 	for ordinal := range min(d.Replicas, len(d.Names)) {
 		m, claim := d.member(ordinal), d.claim(ordinal)
@@ -288,7 +288,7 @@ func (d *decision) joinMissing() bool {
 	return false
 }
 
-// add tells etcd of a member that is to come.
+// add adds a member that is to come to etcd's list.
 func (d *decision) add(ordinal int) {
 	voters, healthy := d.others(ordinal)
 	if len(d.Members) != voters || healthy != voters {
@@ -309,7 +309,7 @@ func (d *decision) meet(joining int) (names []string) {
 }
 
 // grow makes room for one more member: etcd is told first, so that the pod can start. It
-// says whether it did.
+// reports whether it did.
 func (d *decision) grow() bool {
 	next := d.Replicas
 	if next >= len(d.Names) {
@@ -343,7 +343,7 @@ func (d *decision) discard(ordinal int) {
 	}
 }
 
-// restart restarts one pod that was made from an older template. It says whether one is
+// restart restarts one pod that was made from an older template. It reports whether one is
 // to be.
 func (d *decision) restart() bool {
 	if d.restartBroken() {
@@ -402,7 +402,7 @@ func (d *decision) ready() bool {
 }
 
 // restartBroken restarts a pod from an older template that does not run: nothing can be
-// lost by it. It says whether there is one.
+// lost by it. It reports whether there is one.
 func (d *decision) restartBroken() bool {
 	for i := range d.Pods {
 		pod := &d.Pods[i]

@@ -97,7 +97,7 @@ func (f *Facts) noMajority(voters []Known) bool {
 }
 
 // beginRebuild begins to put a new etcd in the place of one that has lost its majority for
-// good, once that has been so for long and the nodes can give the shard map back. It says
+// good, once that has been so for long and the nodes can give the shard map back. It reports
 // whether something is, or is going to be, done.
 func (d *decision) beginRebuild() bool {
 	gone, lost := d.quorumGone()

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// PatienceMax is how long a component that wakes waits for each before it.
-const PatienceMax = 2 * time.Minute
+// StepWaitMax is how long a component that wakes waits for each before it.
+const StepWaitMax = 2 * time.Minute
 
 // Stage is how far a cluster is.
 type Stage string
@@ -104,7 +104,7 @@ func (f *Facts) wake() Plan {
 		if c.Stopped {
 			plan.Stage = Waking
 		}
-		overdue := f.WakingFor >= time.Duration(i)*PatienceMax
+		overdue := f.WakingFor >= time.Duration(i)*StepWaitMax
 		if c.Stopped && plan.Waiting != "" && !overdue {
 			plan.Stopped[c.Name] = true
 		}

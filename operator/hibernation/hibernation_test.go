@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 		"nodes are not ready":       {func(f *Facts) { stopAll(f); start(f, 0, true); start(f, 1, false) }, Waking, "envoy router", "node is starting"},
 		"nodes serve":               {func(f *Facts) { stopAll(f); start(f, 0, true); start(f, 1, true) }, Waking, "envoy", "router is starting"},
 		"routers serve":             {func(f *Facts) { stop(f, 3, 0) }, Waking, "", "envoy is starting"},
-		"etcd does not come":        {func(f *Facts) { stopAll(f); start(f, 0, false); f.WakingFor = PatienceMax }, Waking, "envoy router", "etcd is starting"},
+		"etcd does not come":        {func(f *Facts) { stopAll(f); start(f, 0, false); f.WakingFor = StepWaitMax }, Waking, "envoy router", "etcd is starting"},
 		"nothing comes":             {func(f *Facts) { stopAll(f); start(f, 0, false); f.WakingFor = time.Hour }, Waking, "", "etcd is starting"},
 		"it wakes while it goes":    {func(f *Facts) { stop(f, 3, 1); stop(f, 2, 1) }, Waking, "envoy", "router is starting"},
 		"it sleeps while it wakes":  {func(f *Facts) { f.Wanted = true; stop(f, 3, 0); f.Components[2].Serving = false }, FallingAsleep, "envoy router", "router ends"},

@@ -28,8 +28,8 @@ type Inventory struct {
 	FrontPods map[string]int
 	// MetricsAtHTTPPort reports that a router's pod has no port of its own for metrics.
 	MetricsAtHTTPPort bool
-	// DoorHosts are those that the load balancer of the Service for clients tells, sorted.
-	DoorHosts []string
+	// LoadBalancerHosts are those that the load balancer of the Service for clients tells, sorted.
+	LoadBalancerHosts []string
 	// EtcdGeneration is that of the ConfigMap that members of etcd start with.
 	EtcdGeneration int64
 	// PodMonitors and ServiceMonitors report that the Prometheus operator's kinds are there.

@@ -56,7 +56,7 @@ func Read(ctx context.Context, cached client.Client, live client.Reader, c *v1al
 	if v.EtcdClaims, err = r.claims(ctx, build.ComponentEtcd, Replicas(v.EtcdSet)); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(context.Context) error{r.readMachines, r.readFront, r.readEtcdGeneration, r.readDoorHosts, r.readVolumes} {
+	for _, read := range []func(context.Context) error{r.readMachines, r.readFront, r.readEtcdGeneration, r.readLoadBalancerHosts, r.readVolumes} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -87,19 +87,19 @@ func (r *reading) readFront(ctx context.Context) error {
 	return nil
 }
 
-// readDoorHosts reads the names that a load balancer tells of itself, in order: it may tell
+// readLoadBalancerHosts reads the names that a load balancer tells of itself, in order: it may tell
 // them in another one each time.
-func (r *reading) readDoorHosts(ctx context.Context) error {
-	door := &corev1.Service{}
-	if found, err := r.find(ctx, r.cached, build.DoorName(r.cluster), door); !found {
+func (r *reading) readLoadBalancerHosts(ctx context.Context) error {
+	service := &corev1.Service{}
+	if found, err := r.find(ctx, r.cached, build.ClientServiceName(r.cluster), service); !found {
 		return err
 	}
-	for i := range door.Status.LoadBalancer.Ingress {
-		if host := door.Status.LoadBalancer.Ingress[i].Hostname; host != "" {
-			r.DoorHosts = append(r.DoorHosts, host)
+	for i := range service.Status.LoadBalancer.Ingress {
+		if host := service.Status.LoadBalancer.Ingress[i].Hostname; host != "" {
+			r.LoadBalancerHosts = append(r.LoadBalancerHosts, host)
 		}
 	}
-	slices.Sort(r.DoorHosts)
+	slices.Sort(r.LoadBalancerHosts)
 	return nil
 }
 

@@ -1,7 +1,7 @@
 // Package maintenance decides whether the pods of a cluster may be restarted now for reasons of the
 // operator's own. It is pure.
 //
-// What waits for a window are other pod templates: settings, images, and the authorities that
+// What waits for a window are other pod templates: settings, images, and the CAs that
 // etcd's members read when they start. What does not wait: what is broken, lost or asked for by
 // name (a scale, a drain, a restart by annotation).
 package maintenance
@@ -15,7 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/calendar"
 )
 
-// State tells whether pods may be restarted.
+// State is whether pods may be restarted.
 type State struct {
 	Open bool
 	// Until is when that changes; zero: never.

@@ -67,8 +67,8 @@ func (t TLS) Config() (*tls.Config, error) {
 		return nil, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
-	if !config.RootCAs.AppendCertsFromPEM([]byte(t.Authorities)) {
-		return nil, fmt.Errorf("%w: the authorities have no certificate", ErrTLS)
+	if !config.RootCAs.AppendCertsFromPEM([]byte(t.CABundle)) {
+		return nil, fmt.Errorf("%w: the CAs have no certificate", ErrTLS)
 	}
 	if t.Cert != "" || t.Key != "" {
 		certificate, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key))

@@ -18,7 +18,7 @@ type Mesh interface {
 	SetDesired(ctx context.Context, node string, desired shardmap.Desired) error
 	// SetManager sets who alone may say what is desired; "": anybody.
 	SetManager(ctx context.Context, manager string) error
-	// Retire gives up a data folder. Errors: shardmap.ErrNodeHeld: it is in use.
+	// Retire retires a data folder. Errors: shardmap.ErrNodeHeld: it is in use.
 	Retire(ctx context.Context, node, incarnation string) error
 	// Status asks a router, which asks all nodes. Errors: those of client.Client.
 	Status(ctx context.Context) (*client.Status, error)
@@ -27,7 +27,7 @@ type Mesh interface {
 }
 
 // TLS is what a connection is encrypted with, as PEM.
-type TLS struct{ Cert, Key, Authorities string }
+type TLS struct{ Cert, Key, CABundle string }
 
 // Target describes where a cluster is. Two equal ones are the same cluster, reached in the
 // same way.

@@ -131,7 +131,7 @@ func TestPool(t *testing.T) {
 
 // Certificates that are none are refused.
 func TestTLS(t *testing.T) {
-	for _, bad := range []mesh.TLS{{Authorities: "nothing"}, {Cert: "x", Key: "y"}} {
+	for _, bad := range []mesh.TLS{{CABundle: "nothing"}, {Cert: "x", Key: "y"}} {
 		if _, err := bad.Config(); !errors.Is(err, mesh.ErrTLS) {
 			t.Errorf("%+v: %v", bad, err)
 		}

@@ -12,42 +12,42 @@ import (
 
 // Settings are the lengths of time that certificates go by.
 type Settings struct {
-	// AuthorityValidity and LeafValidity are how long certificates are made for.
-	AuthorityValidity, LeafValidity time.Duration
-	// Settle is how long it may take until a pod uses a Secret that was written.
-	Settle time.Duration
+	// CAValidity and LeafValidity are how long certificates are made for.
+	CAValidity, LeafValidity time.Duration
+	// PropagationDelay is how long it may take until a pod uses a Secret that was written.
+	PropagationDelay time.Duration
 }
 
 // Defaults are the settings of the operator. Kubelets bring Secrets to pods within about
 // two minutes, and programs read the files again within a second of their next handshake.
 func Defaults() Settings {
 	const day = 24 * time.Hour
-	return Settings{AuthorityValidity: 3650 * day, LeafValidity: 90 * day, Settle: 15 * time.Minute}
+	return Settings{CAValidity: 3650 * day, LeafValidity: 90 * day, PropagationDelay: 15 * time.Minute}
 }
 
 // ErrSettings marks settings that certificates cannot be kept up with.
 var ErrSettings = errors.New("bad settings of certificates")
 
-// Validate reports whether there is time enough to replace an authority before it would
+// Validate reports whether there is time enough to replace a CA before it would
 // shorten its leaves' time, and leaves before they end. Errors: ErrSettings.
 func (s Settings) Validate() error {
 	switch {
-	case s.Settle <= 0:
-		return fmt.Errorf("%w: settle %v; expected more than 0", ErrSettings, s.Settle)
-	case s.LeafValidity < 12*s.Settle:
-		return fmt.Errorf("%w: leaves valid for %v; expected at least 12 times the %v that a Secret takes to settle", ErrSettings, s.LeafValidity, s.Settle)
-	case s.AuthorityValidity < 4*s.LeafValidity:
-		return fmt.Errorf("%w: the authority valid for %v; expected at least 4 times the %v of leaves", ErrSettings, s.AuthorityValidity, s.LeafValidity)
+	case s.PropagationDelay <= 0:
+		return fmt.Errorf("%w: settle %v; expected more than 0", ErrSettings, s.PropagationDelay)
+	case s.LeafValidity < 12*s.PropagationDelay:
+		return fmt.Errorf("%w: leaves valid for %v; expected at least 12 times the %v that a Secret takes to settle", ErrSettings, s.LeafValidity, s.PropagationDelay)
+	case s.CAValidity < 4*s.LeafValidity:
+		return fmt.Errorf("%w: the CA valid for %v; expected at least 4 times the %v of leaves", ErrSettings, s.CAValidity, s.LeafValidity)
 	}
 	return nil
 }
 
-// ErrNoKey: the key of the authority is lost, and the next one does not sign yet.
-var ErrNoKey = errors.New("the authority's key is lost; the next authority signs as soon as all trust it")
+// ErrNoKey: the key of the CA is lost, and the next one does not sign yet.
+var ErrNoKey = errors.New("the CA's key is lost; the next CA signs as soon as all trust it")
 
-// Authority is what signs the leaves of a cluster, and whom they trust. It is a value:
+// CA is what signs the leaves of a cluster, and whom they trust. It is a value:
 // its methods give another one.
-type Authority struct {
+type CA struct {
 	Signer certificate.Pair
 	Next   *certificate.Pair   // trusted already, signs soon; nil: none
 	Old    []*x509.Certificate // trusted still, signed leaves that may be in use
@@ -55,23 +55,23 @@ type Authority struct {
 	Rotation string
 }
 
-// NewAuthority makes the first authority of a cluster; its name is part of the subject.
-// Leaves are those that are in use, as when the Secret of the authority was lost: then
+// NewCA makes the first CA of a cluster; its name is part of the subject.
+// Leaves are those that are in use, as when the Secret of the CA was lost: then
 // the new one is the next, and the signer is theirs, without its key. Errors: those of
 // the random source.
-func NewAuthority(s Settings, name string, leaves []*Leaf, now time.Time) (*Authority, error) {
-	pair, err := newAuthorityPair(s, name, now)
+func NewCA(s Settings, name string, leaves []*Leaf, now time.Time) (*CA, error) {
+	pair, err := newCAPair(s, name, now)
 	if err != nil {
 		return nil, err
 	}
 	trusted := trustedBy(leaves)
 	if len(trusted) == 0 {
-		return &Authority{Signer: *pair}, nil
+		return &CA{Signer: *pair}, nil
 	}
-	return &Authority{Signer: certificate.Pair{Certificate: trusted[0]}, Next: pair, Old: trusted[1:]}, nil
+	return &CA{Signer: certificate.Pair{Certificate: trusted[0]}, Next: pair, Old: trusted[1:]}, nil
 }
 
-// trustedBy returns the authorities that leaves trust, each once, those that have signed
+// trustedBy returns the CAs that leaves trust, each once, those that have signed
 // one first.
 func trustedBy(leaves []*Leaf) []*x509.Certificate {
 	var signers, others []*x509.Certificate
@@ -90,14 +90,14 @@ func trustedBy(leaves []*Leaf) []*x509.Certificate {
 	return unique(append(signers, others...))
 }
 
-func newAuthorityPair(s Settings, name string, now time.Time) (*certificate.Pair, error) {
+func newCAPair(s Settings, name string, now time.Time) (*certificate.Pair, error) {
 	commonName := name + " authority of " + now.UTC().Format(time.RFC3339)
-	return certificate.NewAuthority(name, commonName, s.AuthorityValidity, now)
+	return certificate.NewCA(name, commonName, s.CAValidity, now)
 }
 
-// Bundle returns the authorities that are trusted, each once: the signer, the next, the
+// Bundle returns the CAs that are trusted, each once: the signer, the next, the
 // old ones.
-func (a *Authority) Bundle() []*x509.Certificate {
+func (a *CA) Bundle() []*x509.Certificate {
 	all := []*x509.Certificate{a.Signer.Certificate}
 	if a.Next != nil {
 		all = append(all, a.Next.Certificate)
@@ -114,13 +114,13 @@ func unique(certificates []*x509.Certificate) (once []*x509.Certificate) {
 	return once
 }
 
-// Step is what is to be done with an authority.
+// Step is what is to be done with a CA.
 type Step int
 
 // Steps of Plan.
 const (
 	StepWait      Step = iota // nothing, or what was done has to settle
-	StepIntroduce             // make the next authority
+	StepIntroduce             // make the next CA
 	StepPromote               // let it sign
 	StepRetire                // trust the old ones no more
 )
@@ -130,28 +130,28 @@ func (s Step) String() string {
 	return [...]string{"wait", "introduce", "promote", "retire"}[s]
 }
 
-// Demand is what is asked of an authority beside certificates that last.
+// Demand is what is asked of a CA beside certificates that last.
 type Demand struct {
-	// Rotation is a word of a person's choice: a new one has the authority replaced although its
+	// Rotation is a word of a person's choice: a new one has the CA replaced although its
 	// time is not over; empty: none.
 	Rotation string
-	// Revoked are certificates that nobody uses any more and nobody is to take: the authority
+	// Revoked are certificates that nobody uses any more and nobody is to take: the CA
 	// that has signed one is replaced.
 	Revoked []*x509.Certificate
-	// Behind records that somebody goes by the authorities of his start, and they were others: no
+	// Behind records that somebody goes by the CAs of his start, and they were others: no
 	// step is taken that he would not trust.
 	Behind bool
 }
 
-// Plan returns what is to be done with an authority. Leaves are those of all identities;
+// Plan returns what is to be done with a CA. Leaves are those of all identities;
 // nil: it is not there yet.
-func Plan(s Settings, a *Authority, leaves []*Leaf, d Demand, now time.Time) Step {
+func Plan(s Settings, a *CA, leaves []*Leaf, d Demand, now time.Time) Step {
 	settled := func(has func(*Leaf) bool) bool {
 		return !d.Behind && !slices.ContainsFunc(leaves, func(l *Leaf) bool {
 			if l == nil { // it is being made, or cannot be without the key
 				return a.Signer.Key != nil
 			}
-			return l.ChangedAt.IsZero() || now.Sub(l.ChangedAt) < s.Settle || !has(l)
+			return l.ChangedAt.IsZero() || now.Sub(l.ChangedAt) < s.PropagationDelay || !has(l)
 		})
 	}
 	switch {
@@ -169,22 +169,22 @@ func Plan(s Settings, a *Authority, leaves []*Leaf, d Demand, now time.Time) Ste
 	return StepWait
 }
 
-// due reports whether an authority is to be replaced: its time is nearly over, so that it
+// due reports whether a CA is to be replaced: its time is nearly over, so that it
 // would shorten that of its leaves, or it is of a version that did not name what it signs.
 // While it is trusted nodes let in callers without a name.
-func (a *Authority) due(s Settings, now time.Time) bool {
+func (a *CA) due(s Settings, now time.Time) bool {
 	name, err := certificate.NameOf(a.Signer.Certificate)
-	return err != nil || name.Role != certificate.RoleAuthority || a.Signer.Certificate.NotAfter.Sub(now) < 2*s.LeafValidity+2*s.Settle
+	return err != nil || name.Role != certificate.RoleCA || a.Signer.Certificate.NotAfter.Sub(now) < 2*s.LeafValidity+2*s.PropagationDelay
 }
 
-// signed reports whether the authority has signed one of these certificates.
-func (a *Authority) signed(certificates []*x509.Certificate) bool {
+// signed reports whether the CA has signed one of these certificates.
+func (a *CA) signed(certificates []*x509.Certificate) bool {
 	return slices.ContainsFunc(certificates, func(c *x509.Certificate) bool { return c.CheckSignatureFrom(a.Signer.Certificate) == nil })
 }
 
-// Introduce returns an authority that has a next one. Errors: those of the random source.
-func (a *Authority) Introduce(s Settings, name, rotation string, now time.Time) (*Authority, error) {
-	next, err := newAuthorityPair(s, name, now)
+// Introduce returns a CA that has a next one. Errors: those of the random source.
+func (a *CA) Introduce(s Settings, name, rotation string, now time.Time) (*CA, error) {
+	next, err := newCAPair(s, name, now)
 	if err != nil {
 		return nil, err
 	}
@@ -193,16 +193,16 @@ func (a *Authority) Introduce(s Settings, name, rotation string, now time.Time) 
 	return &introduced, nil
 }
 
-// Promote returns an authority whose next one signs; without one, it is unchanged.
-func (a *Authority) Promote() *Authority {
+// Promote returns a CA whose next one signs; without one, it is unchanged.
+func (a *CA) Promote() *CA {
 	if a.Next == nil {
 		return a
 	}
-	return &Authority{Signer: *a.Next, Old: unique(append([]*x509.Certificate{a.Signer.Certificate}, a.Old...)), Rotation: a.Rotation}
+	return &CA{Signer: *a.Next, Old: unique(append([]*x509.Certificate{a.Signer.Certificate}, a.Old...)), Rotation: a.Rotation}
 }
 
-// Retire returns an authority that trusts no old one.
-func (a *Authority) Retire() *Authority {
+// Retire returns a CA that trusts no old one.
+func (a *CA) Retire() *CA {
 	retired := *a
 	retired.Old = nil
 	return &retired

@@ -15,7 +15,7 @@ func TestKnown(t *testing.T) {
 	first, foreign := authority(t), authority(t)
 	name := certificate.Name{Cluster: "demo", Role: certificate.RoleNode, ID: "demo-node-0"}
 	identity := certificate.Identity{CommonName: "demo-node-0", Hosts: []string{"a"}, Name: name}
-	issue := func(a *pki.Authority, i certificate.Identity) *pki.Leaf {
+	issue := func(a *pki.CA, i certificate.Identity) *pki.Leaf {
 		t.Helper()
 		l, err := a.Issue(pki.Defaults(), pki.Holder{Identity: i, Key: newKey()}, epoch)
 		if err != nil {
@@ -37,7 +37,7 @@ func TestKnown(t *testing.T) {
 	slipped := *own
 	slipped.Bundle = append(slipped.Bundle, foreign.Signer.Certificate)
 	lost := pki.State{Leaves: map[string]*pki.Leaf{"router": leaf(t, first, certificate.Identity{CommonName: "router", Hosts: []string{"r"}})}}
-	for text, state := range map[string]pki.State{"with the authority": {Authority: first}, "when it is lost": lost} {
+	for text, state := range map[string]pki.State{"with the authority": {CA: first}, "when it is lost": lost} {
 		if got := state.Known(own, name); got == nil || !got.ChangedAt.Equal(epoch) || len(got.Bundle) != 1 {
 			t.Errorf("%s: its own is %+v", text, got)
 		}

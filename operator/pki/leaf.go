@@ -16,17 +16,17 @@ type Holder struct {
 	Key *ecdsa.PublicKey
 }
 
-// Leaf is the certificate of an identity, and the authorities that its holder trusts.
+// Leaf is the certificate of an identity, and the CAs that its holder trusts.
 type Leaf struct {
 	certificate.Pair
 	Bundle []*x509.Certificate
-	// ChangedAt is when its Secret was written last; zero: nobody knows.
+	// ChangedAt is when its Secret was written last; zero: unknown.
 	ChangedAt time.Time
 }
 
-// Issue makes a leaf, as server and client, that trusts whom the authority trusts.
+// Issue makes a leaf, as server and client, that trusts whom the CA trusts.
 // Errors: ErrNoKey, those of the random source.
-func (a *Authority) Issue(s Settings, h Holder, now time.Time) (*Leaf, error) {
+func (a *CA) Issue(s Settings, h Holder, now time.Time) (*Leaf, error) {
 	if a.Signer.Key == nil {
 		return nil, ErrNoKey
 	}
@@ -44,8 +44,8 @@ func (a *Authority) Issue(s Settings, h Holder, now time.Time) (*Leaf, error) {
 	return &Leaf{Pair: *pair, Bundle: a.Bundle(), ChangedAt: now}, nil
 }
 
-// Trust returns a leaf that trusts whom an authority trusts now.
-func (l *Leaf) Trust(a *Authority, now time.Time) *Leaf {
+// Trust returns a leaf that trusts whom a CA trusts now.
+func (l *Leaf) Trust(a *CA, now time.Time) *Leaf {
 	return &Leaf{Pair: l.Pair, Bundle: a.Bundle(), ChangedAt: now}
 }
 
@@ -56,7 +56,7 @@ type Due int
 const (
 	DueNothing Due = iota
 	DueTrust       // write its Secret with whom to trust: Leaf.Trust
-	DueIssue       // make it anew: Authority.Issue
+	DueIssue       // make it anew: CA.Issue
 )
 
 // isOf reports whether a leaf is of the key of its holder.
@@ -72,7 +72,7 @@ const clockSlack = 5 * time.Minute
 
 // DueOf returns what is to be done with a leaf; nil: it is not there. Without the signer's
 // key it is never made anew.
-func DueOf(a *Authority, l *Leaf, h Holder, now time.Time) Due {
+func DueOf(a *CA, l *Leaf, h Holder, now time.Time) Due {
 	renew := l == nil || !l.isOf(h) || !h.Fits(l.Certificate) || !certificate.Fresh(l.Certificate, now) || l.Certificate.CheckSignatureFrom(a.Signer.Certificate) != nil
 	switch {
 	case l == nil || renew && a.Signer.Key != nil:

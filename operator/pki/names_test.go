@@ -15,7 +15,7 @@ import (
 )
 
 // unnamedAuthority is one as older versions made it.
-func unnamedAuthority(t *testing.T) *pki.Authority {
+func unnamedAuthority(t *testing.T) *pki.CA {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -23,7 +23,7 @@ func unnamedAuthority(t *testing.T) *pki.Authority {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "demo authority"}, NotBefore: epoch.Add(-time.Hour),
-		NotAfter: epoch.Add(pki.Defaults().AuthorityValidity), KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
+		NotAfter: epoch.Add(pki.Defaults().CAValidity), KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -33,7 +33,7 @@ func unnamedAuthority(t *testing.T) *pki.Authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &pki.Authority{Signer: certificate.Pair{Certificate: c, Key: key}}
+	return &pki.CA{Signer: certificate.Pair{Certificate: c, Key: key}}
 }
 
 // TestClustersMoveToNames: an authority of an older version is replaced in the steps of every
@@ -45,7 +45,7 @@ func TestClustersMoveToNames(t *testing.T) {
 	}
 	before := identity
 	before.Name = certificate.Name{}
-	state := pki.State{Authority: old, Leaves: map[string]*pki.Leaf{"node": leaf(t, old, before)}}
+	state := pki.State{CA: old, Leaves: map[string]*pki.Leaf{"node": leaf(t, old, before)}}
 	now := epoch
 	var steps int
 	for ; steps < 10; steps++ {
@@ -53,7 +53,7 @@ func TestClustersMoveToNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if next.Authority == state.Authority && next.Leaves["node"] == state.Leaves["node"] {
+		if next.CA == state.CA && next.Leaves["node"] == state.Leaves["node"] {
 			break
 		}
 		// Whoever still has the leaf before trusts the new one, and is trusted by its holder.
@@ -61,7 +61,7 @@ func TestClustersMoveToNames(t *testing.T) {
 			accepts(next.Leaves["node"].Bundle, state.Leaves["node"].Certificate, now, x509.ExtKeyUsageClientAuth, "") != nil {
 			t.Errorf("step %d: neighbours do not trust each other", steps)
 		}
-		state, now = next, now.Add(s.Settle)
+		state, now = next, now.Add(s.PropagationDelay)
 	}
 	if steps != 3 {
 		t.Errorf("%d steps, want introduce, promote and retire", steps)

@@ -16,16 +16,16 @@ import (
 	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
-func authority(t testing.TB) *pki.Authority {
+func authority(t testing.TB) *pki.CA {
 	t.Helper()
-	a, err := pki.NewAuthority(pki.Defaults(), "demo", nil, epoch)
+	a, err := pki.NewCA(pki.Defaults(), "demo", nil, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-func leaf(t testing.TB, a *pki.Authority, identity certificate.Identity) *pki.Leaf {
+func leaf(t testing.TB, a *pki.CA, identity certificate.Identity) *pki.Leaf {
 	t.Helper()
 	l, err := a.Issue(pki.Defaults(), pki.Holder{Identity: identity}, epoch)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestLeafIsValidForItsHosts(t *testing.T) {
 // leafSignsOthers reports whether what a leaf signs is trusted.
 func leafSignsOthers(t *testing.T, l *pki.Leaf) bool {
 	t.Helper()
-	forged, err := (&pki.Authority{Signer: l.Pair}).Issue(pki.Defaults(), pki.Holder{Identity: certificate.Identity{CommonName: "x", Hosts: []string{"x"}}}, epoch)
+	forged, err := (&pki.CA{Signer: l.Pair}).Issue(pki.Defaults(), pki.Holder{Identity: certificate.Identity{CommonName: "x", Hosts: []string{"x"}}}, epoch)
 	if err != nil {
 		return false
 	}
@@ -118,13 +118,13 @@ func TestDueOf(t *testing.T) {
 	const day = 24 * time.Hour
 	unknown, ahead, keyless := *l, *l, *l
 	unknown.ChangedAt, ahead.ChangedAt, keyless.Key = time.Time{}, later(time.Hour), nil
-	lost := &pki.Authority{Signer: certificate.Pair{Certificate: a.Signer.Certificate}}
+	lost := &pki.CA{Signer: certificate.Pair{Certificate: a.Signer.Certificate}}
 	introduced, err := a.Introduce(pki.Defaults(), "demo", "", epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		authority *pki.Authority
+		authority *pki.CA
 		leaf      *pki.Leaf
 		identity  certificate.Identity
 		at        time.Time
@@ -144,7 +144,7 @@ func TestDueOf(t *testing.T) {
 		"time ahead":                {a, &ahead, identity, epoch, pki.DueTrust},
 		"introduced":                {introduced, l, identity, epoch, pki.DueTrust},
 		"nearly over, but no key":   {lost, l, identity, later(61 * day), pki.DueNothing},
-		"another authority, no key": {&pki.Authority{Signer: certificate.Pair{Certificate: other.Signer.Certificate}}, l, identity, epoch, pki.DueTrust},
+		"another authority, no key": {&pki.CA{Signer: certificate.Pair{Certificate: other.Signer.Certificate}}, l, identity, epoch, pki.DueTrust},
 	} {
 		if got := pki.DueOf(test.authority, test.leaf, pki.Holder{Identity: test.identity}, test.at); got != test.want {
 			t.Errorf("%s: %v, expected %v", name, got, test.want)
@@ -157,8 +157,8 @@ func TestSettingsAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 	for _, s := range []pki.Settings{
-		{}, {AuthorityValidity: time.Hour, LeafValidity: time.Hour, Settle: time.Second},
-		{AuthorityValidity: 100 * time.Hour, LeafValidity: time.Hour, Settle: time.Hour},
+		{}, {CAValidity: time.Hour, LeafValidity: time.Hour, PropagationDelay: time.Second},
+		{CAValidity: 100 * time.Hour, LeafValidity: time.Hour, PropagationDelay: time.Hour},
 	} {
 		if _, err := pki.Advance(s, "demo", nil, pki.State{}, pki.Demand{}, epoch); !errors.Is(err, pki.ErrSettings) {
 			t.Errorf("%+v: %v", s, err)
@@ -172,12 +172,12 @@ func TestSecretsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, before := range []*pki.Authority{a, a.Promote(), a.Promote().Retire(), {Signer: certificate.Pair{Certificate: a.Signer.Certificate}, Next: a.Next}} {
+	for _, before := range []*pki.CA{a, a.Promote(), a.Promote().Retire(), {Signer: certificate.Pair{Certificate: a.Signer.Certificate}, Next: a.Next}} {
 		secret := &corev1.Secret{}
 		if err := before.Write(secret); err != nil {
 			t.Fatal(err)
 		}
-		after, err := pki.ReadAuthority(secret)
+		after, err := pki.ReadCA(secret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,12 +221,12 @@ func TestBadSecretsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := pki.ReadAuthority(good); !errors.Is(err, pki.ErrSecret) {
+	if _, err := pki.ReadCA(good); !errors.Is(err, pki.ErrSecret) {
 		t.Errorf("a leaf as an authority: %v", err)
 	}
 }
 
-// Whatever a Secret has, reading it gives an error or something that can be written.
+// Whatever a Secret has, reading it returns an error or something that can be written.
 func FuzzReadSecrets(f *testing.F) {
 	a := authority(f)
 	introduced, err := a.Introduce(pki.Defaults(), "demo", "", epoch)
@@ -242,7 +242,7 @@ func FuzzReadSecrets(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), []byte("k"), []byte("c"), []byte("n"), []byte{0})
 	f.Fuzz(func(t *testing.T, certificate, key, bundle, next, nextKey []byte) {
 		s := &corev1.Secret{Data: map[string][]byte{"tls.crt": certificate, "tls.key": key, "ca.crt": bundle, "next.crt": next, "next.key": nextKey}}
-		if a, err := pki.ReadAuthority(s); err == nil {
+		if a, err := pki.ReadCA(s); err == nil {
 			if err := a.Write(&corev1.Secret{}); err != nil {
 				t.Fatal(err)
 			}

@@ -62,7 +62,7 @@ func (w *world) state(t require) pki.State {
 	var err error
 	for name, secret := range w.secrets {
 		if name == "" {
-			state.Authority, err = pki.ReadAuthority(secret)
+			state.CA, err = pki.ReadCA(secret)
 		} else {
 			state.Leaves[name], err = pki.ReadLeaf(secret)
 		}
@@ -94,7 +94,7 @@ func (w *world) reconcile(t require, writesMax int) (writes int) {
 		w.secrets[name] = secret
 		return true
 	}
-	if after.Authority != before.Authority && !put("", after.Authority.Write) {
+	if after.CA != before.CA && !put("", after.CA.Write) {
 		return writes
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.Leaves)) {
@@ -121,7 +121,7 @@ func (w *world) reconcile(t require, writesMax int) (writes int) {
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for name, later := range w.later {
-		for len(later) > 0 && w.now.Sub(later[0].ChangedAt) >= w.settings.Settle {
+		for len(later) > 0 && w.now.Sub(later[0].ChangedAt) >= w.settings.PropagationDelay {
 			w.used[name], later = later[0], later[1:]
 		}
 		w.later[name] = later
@@ -132,7 +132,7 @@ func (w *world) pass(d time.Duration) {
 // lost at a time: without the authority's key nobody can tell a leaf whose Secret was
 // deleted from one that is new.
 func (w *world) lose(t require, name string) {
-	a := w.state(t).Authority
+	a := w.state(t).CA
 	complete := a != nil && a.Signer.Key != nil
 	for identity := range w.holders {
 		complete = complete && w.secrets[identity] != nil
@@ -187,7 +187,7 @@ func TestPodsTrustEachOther(t *testing.T) {
 			case 0, 1, 2:
 				w.reconcile(t, rapid.IntRange(0, 4).Draw(t, "writes"))
 			case 3, 4, 5:
-				w.pass(time.Duration(rapid.Int64Range(0, int64(w.settings.Settle)+1).Draw(t, "time")))
+				w.pass(time.Duration(rapid.Int64Range(0, int64(w.settings.PropagationDelay)+1).Draw(t, "time")))
 			case 6: // a pod sees its Secret
 				name := rapid.SampledFrom([]string{"node", "router", "etcd"}).Draw(t, "pod")
 				if later := w.later[name]; len(later) > 0 {
@@ -228,7 +228,7 @@ func TestRevoked(t *testing.T) {
 	for range 4 {
 		w.reconcile(t, 10)
 		w.connect(t)
-		w.pass(w.settings.Settle)
+		w.pass(w.settings.PropagationDelay)
 	}
 	for name, leaf := range w.used {
 		if accepts(leaf.Bundle, shared.Certificate, w.now, x509.ExtKeyUsageClientAuth, "") == nil {
@@ -244,12 +244,12 @@ func TestRevoked(t *testing.T) {
 // work every day.
 func TestYears(t *testing.T) {
 	w := newWorld(epoch)
-	w.settings = pki.Settings{AuthorityValidity: 400 * 24 * time.Hour, LeafValidity: 90 * 24 * time.Hour, Settle: time.Hour}
+	w.settings = pki.Settings{CAValidity: 400 * 24 * time.Hour, LeafValidity: 90 * 24 * time.Hour, PropagationDelay: time.Hour}
 	authorities := map[string]bool{}
 	writes := 0
 	for day := 0; day < 3*365; day += 3 {
 		writes += w.reconcile(t, 10)
-		authorities[w.state(t).Authority.Signer.Certificate.Subject.CommonName] = true
+		authorities[w.state(t).CA.Signer.Certificate.Subject.CommonName] = true
 		w.connect(t)
 		if day%60 == 0 && w.reconcile(t, 10) != 0 {
 			t.Fatalf("day %d: a second look at the same time finds something to do", day)
@@ -265,17 +265,17 @@ func TestYears(t *testing.T) {
 func TestRotationIsAskedFor(t *testing.T) {
 	w := newWorld(epoch)
 	w.reconcile(t, 10)
-	first := w.state(t).Authority.Signer.Certificate
+	first := w.state(t).CA.Signer.Certificate
 	w.rotation = "after-the-leak"
 	var steps []string
 	for range 20 {
-		a := w.state(t).Authority
+		a := w.state(t).CA
 		steps = append(steps, fmt.Sprintf("%v/%d", a.Next != nil, len(a.Old)))
 		w.reconcile(t, 10)
 		w.connect(t)
-		w.pass(w.settings.Settle)
+		w.pass(w.settings.PropagationDelay)
 	}
-	a := w.state(t).Authority
+	a := w.state(t).CA
 	if a.Next != nil || len(a.Old) != 0 || a.Signer.Certificate.Equal(first) || a.Rotation != w.rotation {
 		t.Fatalf("the rotation did not end: %v", steps)
 	}
@@ -296,15 +296,15 @@ func TestLostAuthority(t *testing.T) {
 	delete(w.secrets, "")
 	w.holders["edge"] = pki.Holder{Identity: certificate.Identity{CommonName: "edge", Hosts: []string{"demo.ns.svc"}}}
 	w.reconcile(t, 10)
-	if _, err := w.state(t).Authority.Issue(w.settings, w.holders["edge"], w.now); err != pki.ErrNoKey { //nolint:errorlint // as documented
+	if _, err := w.state(t).CA.Issue(w.settings, w.holders["edge"], w.now); err != pki.ErrNoKey { //nolint:errorlint // as documented
 		t.Fatalf("an authority without its key: %v", err)
 	}
 	for range 6 {
-		w.pass(w.settings.Settle)
+		w.pass(w.settings.PropagationDelay)
 		w.reconcile(t, 10)
 		w.connect(t)
 	}
-	a := w.state(t).Authority
+	a := w.state(t).CA
 	if a.Signer.Key == nil || a.Next != nil || len(a.Old) != 0 || w.secrets["edge"] == nil {
 		t.Errorf("the authority was not replaced: %+v", a)
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 // Keys of Secrets. Those of leaves have tls.crt, tls.key and ca.crt; that of the
-// authority has the certificate and key of the signer under the same names, in ca.crt
+// CA has the certificate and key of the signer under the same names, in ca.crt
 // all that are trusted, and perhaps the next.
 const (
-	KeyAuthorities = "ca.crt"
-	keyNext        = "next.crt"
-	keyNextKey     = "next.key"
-	keyRotation    = "rotation"
+	KeyCABundle = "ca.crt"
+	keyNext     = "next.crt"
+	keyNextKey  = "next.key"
+	keyRotation = "rotation"
 )
 
 // AnnotationChangedAt holds when a leaf was written.
@@ -28,9 +28,9 @@ const AnnotationChangedAt = v1alpha1.Group + "/changed-at"
 // ErrSecret marks a Secret, or annotations, that cannot be read.
 var ErrSecret = errors.New("not a Secret with certificates")
 
-// Write puts an authority into a Secret. Errors: a key that cannot be encoded.
-func (a *Authority) Write(s *corev1.Secret) error {
-	s.Data = map[string][]byte{KeyAuthorities: certificate.EncodeCertificates(a.Bundle()...), keyRotation: []byte(a.Rotation)}
+// Write puts a CA into a Secret. Errors: a key that cannot be encoded.
+func (a *CA) Write(s *corev1.Secret) error {
+	s.Data = map[string][]byte{KeyCABundle: certificate.EncodeCertificates(a.Bundle()...), keyRotation: []byte(a.Rotation)}
 	if err := put(s.Data, a.Signer, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
 		return err
 	}
@@ -49,25 +49,25 @@ func put(data map[string][]byte, p certificate.Pair, certificateName, keyName st
 	return err
 }
 
-// ReadAuthority reads what Write wrote. Errors: ErrSecret.
-func ReadAuthority(s *corev1.Secret) (*Authority, error) {
+// ReadCA reads what Write wrote. Errors: ErrSecret.
+func ReadCA(s *corev1.Secret) (*CA, error) {
 	signer, err := pair(s.Data, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{Signer: *signer, Rotation: string(s.Data[keyRotation])}
+	a := &CA{Signer: *signer, Rotation: string(s.Data[keyRotation])}
 	if !signer.Certificate.IsCA {
-		return nil, fmt.Errorf("%w: %s is no authority", ErrSecret, corev1.TLSCertKey)
+		return nil, fmt.Errorf("%w: %s is no CA", ErrSecret, corev1.TLSCertKey)
 	}
 	if len(s.Data[keyNext]) > 0 {
 		if a.Next, err = pair(s.Data, keyNext, keyNextKey); err != nil {
 			return nil, err
 		}
 		if !a.Next.Certificate.IsCA || a.Next.Key == nil {
-			return nil, fmt.Errorf("%w: %s is no authority with a key", ErrSecret, keyNext)
+			return nil, fmt.Errorf("%w: %s is no CA with a key", ErrSecret, keyNext)
 		}
 	}
-	trusted, err := certificates(s.Data, KeyAuthorities)
+	trusted, err := certificates(s.Data, KeyCABundle)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func ReadAuthority(s *corev1.Secret) (*Authority, error) {
 
 // Write puts a leaf into a Secret. Errors: a key that cannot be encoded.
 func (l *Leaf) Write(s *corev1.Secret) error {
-	s.Data = map[string][]byte{KeyAuthorities: certificate.EncodeCertificates(l.Bundle...)}
+	s.Data = map[string][]byte{KeyCABundle: certificate.EncodeCertificates(l.Bundle...)}
 	if s.Annotations == nil {
 		s.Annotations = map[string]string{}
 	}
@@ -93,7 +93,7 @@ func (l *Leaf) Write(s *corev1.Secret) error {
 // beside AnnotationChangedAt: files of the pod show them.
 const (
 	AnnotationCertificate = v1alpha1.Group + "/certificate"
-	AnnotationAuthorities = v1alpha1.Group + "/authorities"
+	AnnotationCABundle    = v1alpha1.Group + "/authorities"
 )
 
 // Annotate puts a leaf, without its key, into the annotations of a pod.
@@ -102,14 +102,14 @@ func (l *Leaf) Annotate(p *corev1.Pod) {
 		p.Annotations = map[string]string{}
 	}
 	p.Annotations[AnnotationCertificate] = string(certificate.EncodeCertificates(l.Certificate))
-	p.Annotations[AnnotationAuthorities] = string(certificate.EncodeCertificates(l.Bundle...))
+	p.Annotations[AnnotationCABundle] = string(certificate.EncodeCertificates(l.Bundle...))
 	p.Annotations[AnnotationChangedAt] = l.ChangedAt.UTC().Format(time.RFC3339Nano)
 }
 
 // ReadAnnotated reads what Annotate wrote. Errors: ErrSecret.
 func ReadAnnotated(p *corev1.Pod) (*Leaf, error) {
 	return readLeaf(map[string][]byte{
-		corev1.TLSCertKey: []byte(p.Annotations[AnnotationCertificate]), KeyAuthorities: []byte(p.Annotations[AnnotationAuthorities]),
+		corev1.TLSCertKey: []byte(p.Annotations[AnnotationCertificate]), KeyCABundle: []byte(p.Annotations[AnnotationCABundle]),
 	}, p.Annotations[AnnotationChangedAt])
 }
 
@@ -124,7 +124,7 @@ func readLeaf(data map[string][]byte, changedAt string) (*Leaf, error) {
 		return nil, err
 	}
 	l := &Leaf{Pair: *p}
-	if l.Bundle, err = certificates(data, KeyAuthorities); err != nil {
+	if l.Bundle, err = certificates(data, KeyCABundle); err != nil {
 		return nil, err
 	}
 	if at, err := time.Parse(time.RFC3339Nano, changedAt); err == nil {

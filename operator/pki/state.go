@@ -11,17 +11,17 @@ import (
 
 // State is what the Secrets of a cluster have.
 type State struct {
-	Authority *Authority       // nil: there is none
-	Leaves    map[string]*Leaf // by identity; nil or missing: it is not there
+	CA     *CA              // nil: there is none
+	Leaves map[string]*Leaf // by identity; nil or missing: it is not there
 }
 
 // Known returns a leaf that others than the operator may have changed: nil, if it is of no
-// authority that the rest of the state trusts, or of another name; whom else it trusts does not
+// CA that the rest of the state trusts, or of another name; whom else it trusts does not
 // count, and is to be mended.
 func (s State) Known(l *Leaf, name certificate.Name) *Leaf {
 	var trusted []*x509.Certificate
-	if s.Authority != nil {
-		trusted = s.Authority.Bundle()
+	if s.CA != nil {
+		trusted = s.CA.Bundle()
 	} else {
 		for _, other := range s.Leaves {
 			trusted = append(trusted, other.Bundle...)
@@ -40,7 +40,7 @@ func (s State) Known(l *Leaf, name certificate.Name) *Leaf {
 }
 
 // Advance returns the state that the Secrets are to be brought to now; what needs no change
-// is the same pointer. Whoever writes it writes the authority first, and may stop after
+// is the same pointer. Whoever writes it writes the CA first, and may stop after
 // any Secret: the next Advance goes on from what is there. Holders are by the names
 // that Leaves has; leaves of others are left out of it. Errors: ErrSettings, those of the
 // random source.
@@ -53,22 +53,22 @@ func Advance(s Settings, name string, holders map[string]Holder, state State, d 
 	for _, identity := range ordered {
 		leaves = append(leaves, state.Leaves[identity])
 	}
-	authority, err := advanceAuthority(s, name, state.Authority, leaves, d, now)
+	ca, err := advanceCA(s, name, state.CA, leaves, d, now)
 	if err != nil {
 		return State{}, err
 	}
-	after := State{Authority: authority, Leaves: make(map[string]*Leaf, len(ordered))}
+	after := State{CA: ca, Leaves: make(map[string]*Leaf, len(ordered))}
 	for i, identity := range ordered {
-		if after.Leaves[identity], err = advanceLeaf(s, authority, leaves[i], holders[identity], now); err != nil {
+		if after.Leaves[identity], err = advanceLeaf(s, ca, leaves[i], holders[identity], now); err != nil {
 			return State{}, err
 		}
 	}
 	return after, nil
 }
 
-func advanceAuthority(s Settings, name string, a *Authority, leaves []*Leaf, d Demand, now time.Time) (*Authority, error) {
+func advanceCA(s Settings, name string, a *CA, leaves []*Leaf, d Demand, now time.Time) (*CA, error) {
 	if a == nil {
-		fresh, err := NewAuthority(s, name, leaves, now)
+		fresh, err := NewCA(s, name, leaves, now)
 		if err == nil {
 			fresh.Rotation = d.Rotation // the first one needs no replacement
 		}
@@ -86,9 +86,9 @@ func advanceAuthority(s Settings, name string, a *Authority, leaves []*Leaf, d D
 	return a, nil
 }
 
-// advanceLeaf returns a leaf as it is to be now; nil: it has to wait for an authority with
+// advanceLeaf returns a leaf as it is to be now; nil: it has to wait for a CA with
 // a key.
-func advanceLeaf(s Settings, a *Authority, l *Leaf, h Holder, now time.Time) (*Leaf, error) {
+func advanceLeaf(s Settings, a *CA, l *Leaf, h Holder, now time.Time) (*Leaf, error) {
 	switch DueOf(a, l, h, now) {
 	case DueIssue:
 		if a.Signer.Key == nil {

@@ -26,7 +26,7 @@ type Mesh interface {
 type Kubernetes struct {
 	API       client.Client
 	Namespace string // that of the clusters
-	// Dial connects to the routers of a cluster. Close of what it gives ends the connection.
+	// Dial connects to the routers of a cluster. Close of what it returns ends the connection.
 	Dial func(ctx context.Context, c *v1alpha1.TickMeshCluster) (Mesh, error)
 	Logs Logs
 }

@@ -135,7 +135,7 @@ func (k *Kubernetes) credentials(ctx context.Context, c *v1alpha1.TickMeshCluste
 	}
 	secret := &corev1.Secret{}
 	if err := k.API.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: access.CASecret}, secret); err != nil {
-		return nil, fmt.Errorf("the authority of the routers' certificates: %w", err)
+		return nil, fmt.Errorf("the CA of the routers' certificates: %w", err)
 	}
 	host, _, err := net.SplitHostPort(access.Address)
 	if err != nil {
@@ -162,7 +162,7 @@ func (k *Kubernetes) token(ctx context.Context, c *v1alpha1.TickMeshCluster) (st
 	return string(secret.Data[build.KeyToken]), nil
 }
 
-// forward lets a port of this machine lead to one of a pod, until stop is called.
+// forward forwards a port of this machine to one of a pod, until stop is called.
 func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod, to int) (port uint16, stop func(), err error) {
 	clients, err := clientgo.NewForConfig(config)
 	if err != nil {

@@ -66,7 +66,7 @@ func reportOf(c *v1alpha1.TickMeshCluster) *statusReport {
 	}
 }
 
-// ask lets a router tell of the shards.
+// ask reads the state of the shards from a router.
 func (r *statusReport) ask(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshCluster) error {
 	mesh, err := k.Dial(ctx, c)
 	if err != nil {

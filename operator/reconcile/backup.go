@@ -27,7 +27,7 @@ func Backup(ctx context.Context, s *Scope, b *v1alpha1.TickMeshBackup) (Result, 
 		return Result{}, err
 	}
 	if excluded, err := s.excluded(ctx, cluster); err != nil || excluded {
-		return Result{After: intervalQuiet}, err
+		return Result{After: intervalIdle}, err
 	}
 	facts := &backup.BackupFacts{Now: s.Now(), Cluster: state, Held: controllerutil.ContainsFinalizer(b, backup.Finalizer)}
 	made := [...]*batchv1.Job{build.BackupJob(cluster, s.Defaults, b), build.VerifyJob(cluster, s.Defaults, b), build.DeleteJob(cluster, s.Defaults, b)}
@@ -88,7 +88,7 @@ func Restore(ctx context.Context, s *Scope, r *v1alpha1.TickMeshRestore) (Result
 		return Result{}, err
 	}
 	if excluded, err := s.excluded(ctx, cluster); err != nil || excluded {
-		return Result{After: intervalQuiet}, err
+		return Result{After: intervalIdle}, err
 	}
 	facts := &backup.RestoreFacts{Now: s.Now(), Cluster: state}
 	place, err := j.source(ctx, r, facts)

@@ -23,7 +23,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/report"
 )
 
-// AnnotationRotate of a TickMeshCluster asks for a new authority, when it is set to
+// AnnotationRotate of a TickMeshCluster asks for a new CA, when it is set to
 // another value; with tls.mode Operator.
 const AnnotationRotate = v1alpha1.Group + "/rotate-certificates"
 
@@ -37,10 +37,10 @@ type certificates struct {
 	keys     nodeKeys
 	names    peerNames
 
-	notAfter, authorityNotAfter time.Time // zero: not known
-	expired                     []string  // Secrets and pods whose certificate has ended
-	etcdAuthorities             string    // stands for those that etcd is to trust; empty: nobody knows
-	unsigned                    bool      // the authority's key is lost, and the next one does not sign yet
+	notAfter, caNotAfter time.Time // zero: not known
+	expired              []string  // Secrets and pods whose certificate has ended
+	etcdCABundle         string    // stands for those that etcd is to trust; empty: unknown
+	unsigned             bool      // the CA's key is lost, and the next one does not sign yet
 }
 
 func newCertificates(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory, o *objects.Client, settings pki.Settings, now time.Time) certificates {
@@ -52,27 +52,27 @@ func newCertificates(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory, o *
 
 // addTo adds to the facts that objects depend on.
 func (c *certificates) addTo(f *build.Facts) {
-	f.NamesOptional, f.EtcdAuthorities = c.names.optional(), c.etcdAuthorities
-	if set := c.seen.EtcdSet; set != nil && f.EtcdAuthorities == "" {
-		f.EtcdAuthorities = set.Spec.Template.Annotations[build.AnnotationConfigHash]
+	f.NamesOptional, f.EtcdCABundle = c.names.optional(), c.etcdCABundle
+	if set := c.seen.EtcdSet; set != nil && f.EtcdCABundle == "" {
+		f.EtcdCABundle = set.Spec.Template.Annotations[build.AnnotationConfigHash]
 	}
 }
 
-// pressing reports whether etcd has to read other authorities before long: nothing is signed until
+// pressing reports whether etcd has to read other CAs before long: nothing is signed until
 // then, or the present one ends within the time of a certificate.
 func (c *certificates) pressing() bool {
-	return c.unsigned || !c.authorityNotAfter.IsZero() && c.authorityNotAfter.Sub(c.now) < c.settings.LeafValidity
+	return c.unsigned || !c.caNotAfter.IsZero() && c.caNotAfter.Sub(c.now) < c.settings.LeafValidity
 }
 
 // known returns what is known of them.
 func (c *certificates) known() report.Certificates {
 	return report.Certificates{
-		NotAfter: c.notAfter, AuthorityNotAfter: c.authorityNotAfter, Expired: c.expired,
+		NotAfter: c.notAfter, AuthorityNotAfter: c.caNotAfter, Expired: c.expired,
 		NamesProblem: c.names.problem(), NamesOptional: c.names.optional(), NodesShare: c.keys.isShared(),
 	}
 }
 
-// renew brings the certificates on that the operator makes.
+// renew advances the certificates that the operator makes.
 func (c *certificates) renew(ctx context.Context) error {
 	switch c.cluster.Spec.TLS.Mode {
 	case v1alpha1.TLSModeOperator:
@@ -93,13 +93,13 @@ func (c *certificates) renew(ctx context.Context) error {
 
 func (c *certificates) make(ctx context.Context) error {
 	holders, state := map[string]pki.Holder{}, pki.State{Leaves: map[string]*pki.Leaf{}}
-	authority, err := c.objects.Secret(ctx, build.AuthoritySecret(c.cluster))
+	caSecret, err := c.objects.Secret(ctx, build.CASecretName(c.cluster))
 	if err != nil {
 		return err
 	}
-	if authority != nil {
-		if state.Authority, err = pki.ReadAuthority(authority); err != nil {
-			return fmt.Errorf("secret %s: %w; delete it to have a new authority made, or put it back", build.AuthoritySecret(c.cluster), err)
+	if caSecret != nil {
+		if state.CA, err = pki.ReadCA(caSecret); err != nil {
+			return fmt.Errorf("secret %s: %w; delete it to have a new CA made, or put it back", build.CASecretName(c.cluster), err)
 		}
 	}
 	secrets, err := c.secretHolders(ctx, holders, &state)
@@ -120,14 +120,14 @@ func (c *certificates) make(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}
-	if next.Authority != state.Authority {
-		if err := c.objects.WriteSecret(ctx, build.AuthoritySecret(c.cluster), authority, next.Authority.Write); err != nil {
+	if next.CA != state.CA {
+		if err := c.objects.WriteSecret(ctx, build.CASecretName(c.cluster), caSecret, next.CA.Write); err != nil {
 			return err
 		}
 	}
-	c.unsigned = next.Authority.Signer.Key == nil
-	// Not before that: etcd would be started again for authorities that there never are.
-	c.etcdAuthorities = authoritiesHash(next.Leaves[build.IdentityEtcd])
+	c.unsigned = next.CA.Signer.Key == nil
+	// Not before that: etcd would be started again for CAs that there never are.
+	c.etcdCABundle = caBundleHash(next.Leaves[build.IdentityEtcd])
 	failed := []error{refused}
 	for _, name := range slices.Sorted(maps.Keys(holders)) {
 		leaf := next.Leaves[name]
@@ -168,14 +168,14 @@ func (c *certificates) secretHolders(ctx context.Context, holders map[string]pki
 	return secrets, nil
 }
 
-// demand returns what is asked of the authority.
+// demand returns what is asked of the CA.
 func (c *certificates) demand(ctx context.Context, state *pki.State) (d pki.Demand, err error) {
 	d.Rotation = c.cluster.Annotations[AnnotationRotate]
-	d.Behind = c.etcdBehind(state.Leaves[build.IdentityEtcd], state.Authority != nil && state.Authority.Signer.Key == nil)
+	d.Behind = c.etcdBehind(state.Leaves[build.IdentityEtcd], state.CA != nil && state.CA.Signer.Key == nil)
 	if !c.cluster.Spec.Paused {
 		d.Revoked, err = c.revokeShared(ctx)
-	} else if d.Rotation = ""; state.Authority != nil { // no other than before
-		d.Rotation = state.Authority.Rotation
+	} else if d.Rotation = ""; state.CA != nil { // no other than before
+		d.Rotation = state.CA.Rotation
 	}
 	return d, err
 }
@@ -213,12 +213,12 @@ func (c *certificates) read(ctx context.Context) error {
 	if c.cluster.Spec.TLS.Mode != v1alpha1.TLSModeOperator {
 		return c.names.read(func(name string) (*corev1.Secret, error) { return c.objects.Secret(ctx, name) })
 	}
-	authority, err := c.objects.Secret(ctx, build.AuthoritySecret(c.cluster))
-	if err != nil || authority == nil {
+	caSecret, err := c.objects.Secret(ctx, build.CASecretName(c.cluster))
+	if err != nil || caSecret == nil {
 		return err
 	}
-	if at, err := pki.NotAfter(authority); err == nil {
-		c.authorityNotAfter = at
+	if at, err := pki.NotAfter(caSecret); err == nil {
+		c.caNotAfter = at
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (c *certificates) annotate(ctx context.Context, pod *corev1.Pod, leaf *pki.
 }
 
 // revokeShared throws away the key that the nodes shared, once none uses it, and returns its
-// certificates: whoever has the key could call as any node for as long as their authority is
+// certificates: whoever has the key could call as any node for as long as their CA is
 // trusted.
 func (c *certificates) revokeShared(ctx context.Context) ([]*x509.Certificate, error) {
 	if c.keys.isShared() {
@@ -269,8 +269,8 @@ func (c *certificates) revokeShared(ctx context.Context) ([]*x509.Certificate, e
 	return []*x509.Certificate{leaf.Certificate}, nil
 }
 
-// authoritiesHash stands for the authorities that a leaf's holder trusts, in whatever order.
-func authoritiesHash(l *pki.Leaf) string {
+// caBundleHash stands for the CAs that a leaf's holder trusts, in whatever order.
+func caBundleHash(l *pki.Leaf) string {
 	if l == nil {
 		return ""
 	}
@@ -285,7 +285,7 @@ func authoritiesHash(l *pki.Leaf) string {
 	return hex.EncodeToString(sum[:bytes])
 }
 
-// etcdBehind reports whether a member of a managed etcd was started with other authorities than
+// etcdBehind reports whether a member of a managed etcd was started with other CAs than
 // it is to trust. While nothing signs, one whose machine says nothing does not count: it is
 // restarted when it is back, and new pods cannot wait for that. But it may still run, so that a
 // majority has to know them: an etcd that trusts none of its own certificates would stay so.
@@ -293,7 +293,7 @@ func (c *certificates) etcdBehind(l *pki.Leaf, unsigned bool) bool {
 	if c.cluster.Spec.Etcd.Managed == nil || c.seen.EtcdSet == nil {
 		return false
 	}
-	want := authoritiesHash(l)
+	want := caBundleHash(l)
 	know, excused := 0, 0
 	for _, pod := range c.seen.EtcdPods {
 		machine := c.seen.Machines[pod.Spec.NodeName]

@@ -22,7 +22,7 @@ const Finalizer = v1alpha1.Group + "/volumes"
 // errors: what was decided is decided anew on what is there now.
 func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshCluster) (Result, error) {
 	if acts, err := s.acts(ctx, m, c); err != nil || !acts {
-		return Result{After: intervalQuiet}, err
+		return Result{After: intervalIdle}, err
 	}
 	if c.DeletionTimestamp != nil {
 		return finish(ctx, s, m, c)
@@ -51,7 +51,7 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	if report.Busy(c, &p.nodes.known) {
 		return Result{After: intervalBusy}, nil
 	}
-	return Result{After: intervalQuiet}, nil
+	return Result{After: intervalIdle}, nil
 }
 
 // broken returns the failures that are no conflicts.
@@ -73,7 +73,7 @@ func problem(failures []report.Failure) error {
 	return report.Join(told)
 }
 
-// Conflict reports whether an error of Cluster says only that somebody else was faster.
+// Conflict reports whether an error of Cluster means only that somebody else was faster.
 func Conflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 // deletesVolumes reports whether volumes go with the cluster.

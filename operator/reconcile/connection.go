@@ -26,7 +26,7 @@ type connections struct {
 }
 
 // tlsOf reads what the operator connects with; empty name: without TLS.
-func (c *connections) tlsOf(ctx context.Context, name string, authoritiesOnly bool) (mesh.TLS, error) {
+func (c *connections) tlsOf(ctx context.Context, name string, caOnly bool) (mesh.TLS, error) {
 	if name == "" {
 		return mesh.TLS{}, nil
 	}
@@ -37,8 +37,8 @@ func (c *connections) tlsOf(ctx context.Context, name string, authoritiesOnly bo
 	if secret == nil {
 		return mesh.TLS{}, fmt.Errorf("secret %s is not there", name)
 	}
-	t := mesh.TLS{Authorities: string(secret.Data[pki.KeyAuthorities])}
-	if !authoritiesOnly {
+	t := mesh.TLS{CABundle: string(secret.Data[pki.KeyCABundle])}
+	if !caOnly {
 		t.Cert, t.Key = string(secret.Data[corev1.TLSCertKey]), string(secret.Data[corev1.TLSPrivateKeyKey])
 	}
 	return t, nil

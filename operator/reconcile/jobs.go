@@ -69,7 +69,7 @@ func (j *jobs) remove(ctx context.Context, list ...*batchv1.Job) error {
 	return nil
 }
 
-// cluster returns the cluster of a backup or restore. When it is gone it gives one of that
+// cluster returns the cluster of a backup or restore. When it is gone it returns one of that
 // name, which is enough for Jobs that do not connect to it.
 func (j *jobs) cluster(ctx context.Context, name string) (*v1alpha1.TickMeshCluster, backup.ClusterState, error) {
 	c := &v1alpha1.TickMeshCluster{}

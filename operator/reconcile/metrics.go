@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/rollout"
 )
 
-// Metrics are what the operator tells of clusters. It is safe for concurrent use.
+// Metrics are the operator's metrics of clusters. It is safe for concurrent use.
 type Metrics struct {
 	nodes, shards     *prometheus.GaugeVec
 	refused, lost     *prometheus.GaugeVec

@@ -59,7 +59,7 @@ func (k nodeKeys) addHolders(holders map[string]pki.Holder, state *pki.State) (p
 
 var errNotItsName = errors.New("it asks for a name that is not the pod's")
 
-// lostMessage begins what Kubernetes tells instead of the message of a container that is not
+// lostMessage begins what Kubernetes returns instead of the message of a container that is not
 // there any more.
 const lostMessage = "Unable to get init container status"
 

@@ -20,10 +20,10 @@ func (p *pass) facts() build.Facts {
 	p.nodes.addTo(&f)
 	p.etcd.addTo(&f)
 	p.certificates.addTo(&f)
-	f.Databases, f.DoorHosts = p.access.databases, p.seen.DoorHosts
+	f.Databases, f.LoadBalancerHosts = p.access.databases, p.seen.LoadBalancerHosts
 	f.PodMonitors, f.ServiceMonitors = p.seen.PodMonitors, p.seen.ServiceMonitors
 	f.MetricsAtHTTPPort, f.NoMetricsPort = p.seen.MetricsAtHTTPPort, lacksMetricsPort(p.cluster, p.seen.Router)
-	f.DoorClosed = p.bootstrap.Closed()
+	f.ClientsKeptOut = p.bootstrap.Closed()
 	f.Stopped = p.hibernation.Stopped
 	f.Restarted = restarted(p.cluster, p.seen)
 	f.CertificateImage = certificateImage(p.cluster, p.seen.NodeSet, f)

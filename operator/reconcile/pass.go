@@ -43,7 +43,7 @@ type pass struct {
 	failures     []report.Failure
 }
 
-// newPass reads what there is of a cluster, and gives its parts what they need.
+// newPass reads what there is of a cluster, and passes to its parts what they need.
 func newPass(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshCluster) (*pass, error) {
 	seen, err := inventory.Read(ctx, s.Client, s.Reader, c)
 	if err != nil {
@@ -74,7 +74,7 @@ func newPass(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	return p, nil
 }
 
-// scope says when a step is taken.
+// scope is when a step is taken.
 type scope int
 
 const (

@@ -27,7 +27,7 @@ func Schedule(ctx context.Context, s *Scope, schedule *v1alpha1.TickMeshBackupSc
 		return Result{}, err
 	}
 	if excluded, err := s.excluded(ctx, cluster); err != nil || excluded {
-		return Result{After: intervalQuiet}, err
+		return Result{After: intervalIdle}, err
 	}
 	var list v1alpha1.TickMeshBackupList
 	labels := client.MatchingLabels{v1alpha1.LabelSchedule: schedule.Name}

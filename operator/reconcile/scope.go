@@ -50,6 +50,6 @@ type Result struct{ After time.Duration }
 
 // Intervals between passes over a cluster of which nothing is heard.
 const (
-	intervalBusy  = 3 * time.Second  // something is under way
-	intervalQuiet = 30 * time.Second // what nodes say of themselves is in status
+	intervalBusy = 3 * time.Second  // something is under way
+	intervalIdle = 30 * time.Second // what nodes say of themselves is in status
 )

@@ -30,7 +30,7 @@ type volumes struct {
 	refused []string // why volumes do not get the size that is asked for
 }
 
-// keep lets claims grow to the size that is asked for.
+// keep grows claims to the size that is asked for.
 func (v *volumes) keep(ctx context.Context) error {
 	failed := []error{v.growClaims(ctx, "nodes.storage", v.seen.NodeClaims, v.cluster.Spec.Nodes.Storage.Size)}
 	if v.cluster.Spec.Etcd.Managed != nil {

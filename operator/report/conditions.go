@@ -70,7 +70,7 @@ func asksForAPerson(reason string) bool {
 // messageBytesMax is less than what the schema of conditions allows.
 const messageBytesMax = 4096
 
-// verdict is what a condition says.
+// verdict is the content of a condition.
 type verdict struct {
 	status  metav1.ConditionStatus
 	reason  string

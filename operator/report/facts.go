@@ -1,4 +1,4 @@
-// Package report says how a cluster is: its status, its conditions and the events that tell of
+// Package report describes how a cluster is: its status, its conditions and the events that tell of
 // them, as pure functions of what a pass has seen and decided. It asks nobody, and changes
 // nothing.
 package report

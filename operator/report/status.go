@@ -110,7 +110,7 @@ func (f *Facts) moves() (bytes int64, eta v1alpha1.Duration) {
 	return bytes, v1alpha1.Duration(fmt.Sprintf("%dh%dm%ds", int(left.Hours()), int(left.Minutes())%60, int(left.Seconds())%60))
 }
 
-// nodeStatuses returns the status of each node that Kubernetes or the store knows.
+// nodeStatuses returns the status of each node that is in Kubernetes or the store.
 func (f *Facts) nodeStatuses() []v1alpha1.NodeStatus {
 	prefix, view := build.Name(f.Cluster, build.ComponentNode), &f.Nodes.View
 	ordinals := map[int]bool{}

@@ -1,6 +1,6 @@
 // Package rollout decides what the operator does next to the nodes of a cluster. It is
-// pure: Decide looks at Facts, which are what was asked for and what is seen, and gives
-// a Plan. Nothing is remembered from one decision to the next but what Tracker knows,
+// pure: Decide looks at Facts, which are what was asked for and what is seen, and returns
+// a Plan. Nothing is remembered from one decision to the next but what Tracker has,
 // which only makes the operator wait longer after a start. So an operator that is
 // killed between any two actions leaves nothing that the next one does not see.
 //

@@ -53,14 +53,14 @@ type Machine struct {
 	OutOfService    bool // a person has said so, by the taint node.kubernetes.io/out-of-service
 }
 
-// Replica is one member of a group as its leader knows it.
+// Replica is one member of a group as of its leader.
 type Replica struct {
 	shardmap.Member
 	MatchIndex uint64
 	Active     bool // the leader has heard from it within an election timeout
 }
 
-// Shard is what the leader of a group says of it.
+// Shard is the state of a group by its leader's account.
 type Shard struct {
 	Leader      string // node; empty: none is known, and the rest says nothing
 	CommitIndex uint64
@@ -79,7 +79,7 @@ type Facts struct {
 	// Machines by name. One that is not in it does not exist.
 	Machines map[string]Machine
 
-	State      shardmap.State // as Tracker gives it
+	State      shardmap.State // from Tracker
 	EmptyForMs map[string]int64
 	StoreErr   error   // why State is not of now; nil: it is
 	Shards     []Shard // by number; nil: no router could be asked

@@ -6,7 +6,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// replace gives up volumes that are lost, once nothing of value is on them, so that the
+// replace deletes volumes that are lost, once nothing of value is on them, so that the
 // StatefulSet makes new ones.
 func (d *decision) replace() {
 	for ordinal := range d.Replicas {
@@ -45,7 +45,7 @@ func (d *decision) endLast(ordinal int, reason Reason) {
 	if d.State.Map == nil {
 		return // the first map may name it at any moment, and then it has the only data
 	}
-	why := d.unsettled(ordinal)
+	why := d.restartBlocker(ordinal)
 	switch {
 	case len(d.plan.Actions) > 0:
 		why = "other changes come first"
@@ -89,7 +89,7 @@ func (d *decision) loss(ordinal int) (Loss, bool) {
 	return Loss{}, false
 }
 
-// replaceVolume gives up an incarnation, then its claim and its pod. The claim goes
+// replaceVolume retires an incarnation, then deletes its claim and its pod. The claim goes
 // before the pod: it stays as terminating until its pod has gone, so that no new pod
 // finds it.
 func (d *decision) replaceVolume(ordinal int, reason Reason) {

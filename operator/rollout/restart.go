@@ -50,7 +50,7 @@ func (d *decision) risk(pod *Pod) string {
 	if d.Hold != "" {
 		return d.Hold
 	}
-	if why := d.unsettled(pod.Ordinal); why != "" {
+	if why := d.restartBlocker(pod.Ordinal); why != "" {
 		return why
 	}
 	if shards, why := d.needed(d.NodeName(pod.Ordinal), true); len(shards) > 0 {
@@ -85,9 +85,9 @@ func (d *decision) broken(pod *Pod) bool {
 	return true
 }
 
-// unsettled returns what has to come right before a pod that runs may be restarted; "":
+// restartBlocker returns what has to come right before a pod that runs may be restarted; "":
 // nothing.
-func (d *decision) unsettled(restarted int) string {
+func (d *decision) restartBlocker(restarted int) string {
 	switch {
 	case d.StoreErr != nil:
 		return "etcd does not answer"

@@ -30,7 +30,7 @@ func (f *Facts) without(shard int, node string, ending []string) string {
 	return "no other copy of it is complete"
 }
 
-// leader returns what a shard's leader says; nil: nothing.
+// leader returns the report of a shard's leader; nil: there is none.
 func (f *Facts) leader(shard int) *Shard {
 	if shard >= len(f.Shards) || f.Shards[shard].Leader == "" || len(f.Shards[shard].Members) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (s *Shard) config() []shardmap.Member {
 	return members
 }
 
-// replica returns what the leader knows of a member; nil: nothing.
+// replica returns the leader's state of a member; nil: it has none.
 func (s *Shard) replica(m shardmap.Member) *Replica {
 	for i := range s.Members {
 		if s.Members[i].SameReplica(m) {
@@ -104,9 +104,9 @@ func majority(members []shardmap.Member, leader *Shard, out []string) bool {
 	return 2*active > voters
 }
 
-// lone reports whether a shard can have no more voters than it has, and has all of them:
+// singleVoter reports whether a shard can have no more voters than it has, and has all of them:
 // then a restart of one costs answers, but no data.
-func (f *Facts) lone(shard int) bool {
+func (f *Facts) singleVoter(shard int) bool {
 	row := &f.State.Map.Rows[shard]
 	leader := f.leader(shard)
 	replication := f.State.Map.Settings.Replication
@@ -157,7 +157,7 @@ func (f *Facts) votes(shard int, node string) bool {
 }
 
 // needed returns the shards that would be worse off than they may be without a node, and
-// why the first of them. Lone says whether those are left out that cannot have more
+// why the first of them. Lone leaves out those that cannot have more
 // voters.
 func (f *Facts) needed(node string, lone bool) (shards []uint16, why string) {
 	if f.State.Map == nil {
@@ -169,7 +169,7 @@ func (f *Facts) needed(node string, lone bool) (shards []uint16, why string) {
 			continue
 		}
 		reason := f.without(shard, node, ending)
-		if reason == "" || lone && f.lone(shard) {
+		if reason == "" || lone && f.singleVoter(shard) {
 			continue
 		}
 		if why == "" {

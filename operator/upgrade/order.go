@@ -88,7 +88,7 @@ func Decide(f Facts) Plan {
 		if deferred {
 			plan.Deferred = append(plan.Deferred, c.Name)
 		}
-		switch earlier := f.firstUnsettled(i); {
+		switch earlier := f.firstNotReady(i); {
 		case deferred && !c.Asked:
 		case f.Refused != nil:
 			plan.Held = append(plan.Held, Hold{c.Name, f.Refused.Error()})
@@ -107,10 +107,10 @@ func Decide(f Facts) Plan {
 	return plan
 }
 
-// firstUnsettled returns the first component before one that does not run with all pods from the
+// firstNotReady returns the first component before one that does not run with all pods from the
 // template that it is to have now or, if the one is to get a new image, is not ready; empty: there
 // is none.
-func (f *Facts) firstUnsettled(before int) string {
+func (f *Facts) firstNotReady(before int) string {
 	readyCounts := f.Components[before].NewImage && !f.defers(&f.Components[before])
 	for i := range f.Components[:before] {
 		c := &f.Components[i]
