@@ -8,13 +8,13 @@ import (
 	"net"
 )
 
-// Everything stands for all databases where a right on the whole is asked for: changing the
+// Everything means all databases where a right on the whole is asked for: changing the
 // cluster, profiling the process. No database is called so.
 const Everything = "*"
 
 // Errors of an Authenticator.
 var (
-	// ErrUnauthenticated: nobody knows these credentials, or there are none. Over HTTP it
+	// ErrUnauthenticated: these credentials are unknown, or there are none. Over HTTP it
 	// is 401. It does not tell which of name and password was wrong.
 	ErrUnauthenticated = errors.New("authentication failed")
 	// ErrMissing is the ErrUnauthenticated of a caller that showed nothing at all.
@@ -40,7 +40,7 @@ type Credentials struct {
 	From net.Addr
 }
 
-// Authenticator knows who calls. It is safe for concurrent use.
+// Authenticator identifies callers. It is safe for concurrent use.
 type Authenticator interface {
 	// Authenticate returns the one whom the credentials belong to. What the Principal may do
 	// follows the authenticator's rules for as long as it is used; one whose credentials

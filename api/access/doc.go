@@ -1,4 +1,4 @@
-// Package access says who calls and what they may do. It is the border between the
+// Package access defines who calls and what they may do. It is the border between the
 // authenticator that knows users (api/auth) and everything that serves them: front ends
 // ask Check, and know neither users nor files nor transports.
 //

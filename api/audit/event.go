@@ -88,7 +88,7 @@ func (r *Request) SignedIn(user, by, credential string) {
 	r.user, r.by, r.credential = user, by, credential
 }
 
-// SignInFailed notes why nobody knows who calls.
+// SignInFailed notes why a caller could not be identified.
 func (r *Request) SignInFailed(err error) {
 	if r == nil {
 		return
@@ -199,7 +199,7 @@ func (e *SignInError) Error() string { return e.Err.Error() }
 // Unwrap returns the error behind it.
 func (e *SignInError) Unwrap() error { return e.Err }
 
-// Tried notes whose a sign-in that failed would have been, where the error tells.
+// Tried notes whose a sign-in that failed would have been, where the error has that.
 func (e *Event) Tried(err error) {
 	if failed := (*SignInError)(nil); errors.As(err, &failed) {
 		e.User, e.By, e.Credential = failed.User, failed.By, failed.Credential

@@ -1,4 +1,4 @@
-// Package auth is the authenticator of a process: it knows users, their passwords, tokens and
+// Package auth is the authenticator of a process: it has users, their passwords, tokens and
 // certificates, and what each of them may do with which database.
 //
 // All of it comes from one YAML file (README.md), which is followed: see package rulefile.

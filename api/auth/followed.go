@@ -72,7 +72,7 @@ func (a *Followed) Register(registry prometheus.Registerer) {
 // MakesTokens reports whether callers can make tokens.
 func (a *Followed) MakesTokens() bool { return a != nil && a.tokens != nil }
 
-// Guard lets only those reach a handler who are known; without users that is everybody.
+// Guard passes only requests of known users to a handler; without users that is everybody.
 func (a *Followed) Guard(handler http.Handler) http.Handler {
 	if a == nil {
 		return access.Open(handler)

@@ -269,7 +269,7 @@ func (g *gate) demoteLocked(from string) {
 	}
 }
 
-// startLocked lets those run whose turn it is.
+// startLocked starts the checks whose turn it is.
 func (g *gate) startLocked() {
 	for class, factor := range [classes]int64{known: 0, unknown: unknownRestFactor, failed: failedRestFactor} {
 		for len(g.mu.waiting[class]) > 0 && g.mu.running < g.slots {

@@ -34,7 +34,7 @@ func (a *Authenticator) Handler(next http.Handler) http.Handler {
 			w.Header().Add("WWW-Authenticate", `Basic realm="TickMesh", charset="UTF-8"`)
 			w.Header().Add("WWW-Authenticate", "Bearer")
 			http.Error(w, err.Error(), http.StatusUnauthorized)
-		case errors.Is(err, context.Canceled): // nobody hears
+		case errors.Is(err, context.Canceled): // the client has gone
 		default:
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -14,7 +14,7 @@ const (
 // headerBytesMax bounds a header Authorization.
 const headerBytesMax = 8 << 10
 
-// shown is what a header says, whatever way of saying it the client chose.
+// shown are the credentials of a header, in whatever form the client sent them.
 type shown struct {
 	token          []byte // empty: none
 	user, password []byte // empty user: none

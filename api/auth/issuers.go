@@ -16,7 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/secret"
 )
 
-// issuerRule is what a file says of an OpenID Connect issuer.
+// issuerRule is the entry of an OpenID Connect issuer in a file.
 type issuerRule struct {
 	name      string // in the names of its users
 	url       string

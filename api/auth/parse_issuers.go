@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/rulefile"
 )
 
-// Bounds of what a file says of issuers.
+// Bounds of a file's entries of issuers.
 const (
 	issuersMax = 16
 	grantsMax  = 1000

@@ -1,4 +1,4 @@
-// Package backoff says how long to wait before the next attempt at what has failed.
+// Package backoff computes how long to wait before the next attempt at what has failed.
 package backoff
 
 import (

@@ -53,7 +53,7 @@ func NewForTenants(bytesMax int64, waitMax time.Duration, multiple int64) *Pool 
 // BytesMax returns the size of the pool.
 func (p *Pool) BytesMax() int64 { return p.shares.bytesMax }
 
-// Stats is what a pool tells of itself.
+// Stats are the figures of a pool.
 type Stats struct {
 	Used    int64 // bytes
 	Waiting int   // requests

@@ -15,7 +15,7 @@ const year = 365 * 24 * time.Hour
 
 func authority(t *testing.T, cluster string) *Pair {
 	t.Helper()
-	a, err := NewAuthority(cluster, "an authority", 10*year, epoch)
+	a, err := NewCA(cluster, "an authority", 10*year, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestNameOf(t *testing.T) {
 		"tickmesh://home/node/*":    {"home", RoleNode, AnyID},
 		"tickmesh://home/router":    {"home", RoleRouter, ""},
 		"tickmesh://home/operator":  {"home", RoleOperator, ""},
-		"tickmesh://home/authority": {"home", RoleAuthority, ""},
+		"tickmesh://home/authority": {"home", RoleCA, ""},
 		"tickmesh://home/client/a":  {"home", RoleClient, "a"},
 	} {
 		got, err := NameOf(uris(t, "https://home/node/x", text))

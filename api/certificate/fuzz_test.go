@@ -40,7 +40,7 @@ func FuzzNameOf(f *testing.F) {
 
 // Whatever the files hold, a pair is whole or refused.
 func FuzzDecodePair(f *testing.F) {
-	p, err := NewAuthority("c", "tickmesh authority", time.Hour, time.Unix(1_700_000_000, 0))
+	p, err := NewCA("c", "tickmesh authority", time.Hour, time.Unix(1_700_000_000, 0))
 	if err != nil {
 		f.Fatal(err)
 	}

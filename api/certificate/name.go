@@ -16,12 +16,12 @@ type Role string
 
 // Roles.
 const (
-	RoleAuthority Role = "authority" // signs only certificates with a name, or for a role without calls
-	RoleNode      Role = "node"
-	RoleRouter    Role = "router"
-	RoleOperator  Role = "operator" // commands of an administrator, such as rescue-map
-	RoleEtcd      Role = "etcd"
-	RoleClient    Role = "client" // of the public ports
+	RoleCA       Role = "authority" // signs only certificates with a name, or for a role without calls
+	RoleNode     Role = "node"
+	RoleRouter   Role = "router"
+	RoleOperator Role = "operator" // commands of an administrator, such as rescue-map
+	RoleEtcd     Role = "etcd"
+	RoleClient   Role = "client" // of the public ports
 )
 
 // Roles returns the roles of processes, in the order of their lists.
@@ -29,7 +29,7 @@ func Roles() []Role { return []Role{RoleNode, RoleRouter, RoleEtcd, RoleOperator
 
 func (r Role) known() bool {
 	switch r {
-	case RoleAuthority, RoleNode, RoleRouter, RoleEtcd, RoleOperator, RoleClient:
+	case RoleCA, RoleNode, RoleRouter, RoleEtcd, RoleOperator, RoleClient:
 		return true
 	}
 	return false
@@ -41,7 +41,7 @@ const AnyID = "*"
 
 const scheme = "tickmesh"
 
-// Name is what a certificate says of its holder.
+// Name is the identity of a process in its certificate.
 type Name struct {
 	Cluster string
 	Role    Role
@@ -130,12 +130,12 @@ func nameOf(u *url.URL) (Name, error) {
 	return n, n.Validate()
 }
 
-// Names reports whether an authority in a verified chain names what it signs, so that a
+// Names reports whether a CA in a verified chain names what it signs, so that a
 // certificate of it without a name was not left by an older version.
 func Names(chains [][]*x509.Certificate) bool {
 	for _, chain := range chains {
 		for _, c := range chain[min(1, len(chain)):] {
-			if name, err := NameOf(c); err != nil || name.Role == RoleAuthority {
+			if name, err := NameOf(c); err != nil || name.Role == RoleCA {
 				return true
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ErrNoKey: the key of the authority is not there.
-var ErrNoKey = errors.New("the key of the authority is not there")
+// ErrNoKey: the key of the CA is not there.
+var ErrNoKey = errors.New("the key of the CA is not there")
 
 // backdate is how long before they are made certificates are valid: clocks of boards
 // differ.
@@ -26,7 +26,7 @@ const commonNameMax = 64
 
 // MemberHost is a host that nobody has. Certificates of etcd's members are valid for it, and no
 // others: etcd's port for its members compares hosts, and members share machines with nodes, routers
-// and people. An authority that is valid for it has put it into all of them.
+// and people. A CA that is valid for it has put it into all of them.
 const MemberHost = "etcd-member.tickmesh.internal"
 
 // Pair is a certificate with its key.
@@ -35,7 +35,7 @@ type Pair struct {
 	Key         *ecdsa.PrivateKey // nil: it is lost
 }
 
-// Identity is what a certificate says of its holder.
+// Identity is what a certificate is issued for: name, common name and hosts.
 type Identity struct {
 	// CommonName is for people.
 	CommonName string
@@ -45,14 +45,14 @@ type Identity struct {
 	Name Name
 }
 
-// NewAuthority makes an authority with a fresh key that signs leaves only. Cluster is part
+// NewCA makes a CA with a fresh key that signs leaves only. Cluster is part
 // of its name. Errors: ErrName, those of the random source.
-func NewAuthority(cluster, commonName string, validity time.Duration, now time.Time) (*Pair, error) {
+func NewCA(cluster, commonName string, validity time.Duration, now time.Time) (*Pair, error) {
 	key, err := NewKey()
 	if err != nil {
-		return nil, fmt.Errorf("key of an authority: %w", err)
+		return nil, fmt.Errorf("key of a CA: %w", err)
 	}
-	name := Name{Cluster: cluster, Role: RoleAuthority}
+	name := Name{Cluster: cluster, Role: RoleCA}
 	if err := name.Validate(); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (a Pair) Issue(identity Identity, validity time.Duration, now time.Time) (*
 }
 
 // Certify makes a certificate, for both sides of connections, of a key that its holder keeps.
-// It ends with its authority at the latest. Errors: ErrNoKey, ErrName, those of the random
+// It ends with its CA at the latest. Errors: ErrNoKey, ErrName, those of the random
 // source.
 func (a Pair) Certify(identity Identity, key *ecdsa.PublicKey, validity time.Duration, now time.Time) (*x509.Certificate, error) {
 	if a.Key == nil {

@@ -21,7 +21,7 @@ const RequestBytesMax = 4096
 // ErrRequest marks a request for a certificate that cannot be taken.
 var ErrRequest = errors.New("not a request for a certificate")
 
-// Request asks an authority for the certificate of a key that its holder keeps (PKCS #10).
+// Request asks a CA for the certificate of a key that its holder keeps (PKCS #10).
 type Request struct {
 	Name      Name
 	PublicKey *ecdsa.PublicKey

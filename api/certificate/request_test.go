@@ -112,7 +112,7 @@ func FuzzDecodeRequest(f *testing.F) {
 	text, _ := encoded(f, Name{Cluster: "home", Role: RoleNode, ID: "n1"})
 	f.Add(text)
 	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"))
-	a, err := NewAuthority("home", "authority", time.Hour, epoch)
+	a, err := NewCA("home", "authority", time.Hour, epoch)
 	if err != nil {
 		f.Fatal(err)
 	}

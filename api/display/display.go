@@ -27,7 +27,7 @@ func Table(w io.Writer, heading string, rows [][]string) error {
 	return table.Flush()
 }
 
-// OrDash stands for what is empty in a table.
+// OrDash returns the text of a table's cell: - for an empty one.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"

@@ -107,7 +107,7 @@ func (s *clientStream) receive(m any) error {
 func (s *clientStream) SendMsg(m any) error { return wire.FromStatus(s.ClientStream.SendMsg(m)) }
 
 // Header waits for the response header and reports whether the right node has sent it.
-// A stream that ended without one gives nil: RecvMsg has the reason.
+// A stream that ended without one returns nil: RecvMsg has the reason.
 func (s *clientStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()
 	if err == nil && header != nil {

@@ -39,11 +39,11 @@ type Hello struct {
 	ToNode        string // the node that is meant; empty: whoever is there
 	ToIncarnation string // the data folder that is meant; empty: any
 
-	// Forgets is what a node knows of entries that forget series.
+	// Forgets is a node's state of entries that forget series.
 	Forgets Forgets
 }
 
-// Forgets is what a node knows of entries of the log that forget series. A node that did not know them would give
+// Forgets is a node's state of entries of the log that forget series. A node that did not know them would give
 // other ids to series than its peers, so those whose folders may have such entries work with no such node.
 type Forgets uint32
 
@@ -51,7 +51,7 @@ type Forgets uint32
 const (
 	ForgetsUnknown    Forgets = 0 // nothing: it is of an older version
 	ForgetsUnderstood Forgets = 1
-	ForgetsKept       Forgets = 2 // and the format of its folder tells that it may have some
+	ForgetsKept       Forgets = 2 // and the format of its folder allows them
 )
 
 // New returns a Hello with this program's versions.

@@ -19,8 +19,8 @@ import (
 // nobody in that shows one.
 type Names struct {
 	Cluster string
-	// Optional lets certificates without a name in, as long as their authority signs such
-	// ones: while a cluster moves from an authority of an older version to one of this.
+	// Optional admits certificates without a name, as long as their CA signs such
+	// ones: while a cluster moves from a CA of an older version to one of this.
 	Optional bool
 }
 
@@ -48,13 +48,13 @@ func (n Names) VerifyCaller(chains [][]*x509.Certificate) error {
 	switch name.Role {
 	case certificate.RoleNode, certificate.RoleRouter, certificate.RoleOperator:
 		return nil
-	case certificate.RoleAuthority, certificate.RoleEtcd, certificate.RoleClient:
+	case certificate.RoleCA, certificate.RoleEtcd, certificate.RoleClient:
 	}
 	return fmt.Errorf("%w: the certificate is of %s, which calls no node", wire.ErrDenied, name)
 }
 
 // VerifyStoreClient checks a certificate that was shown to the placement store: whoever writes
-// there places shards. One without a name is let in where its authority names nobody, as those of
+// there places shards. One without a name is let in where its CA names nobody, as those of
 // an etcd for several uses do. Errors: wire.ErrDenied.
 func VerifyStoreClient(chains [][]*x509.Certificate) error {
 	if len(chains) == 0 || len(chains[0]) == 0 {
@@ -72,7 +72,7 @@ func VerifyStoreClient(chains [][]*x509.Certificate) error {
 	switch name.Role {
 	case certificate.RoleNode, certificate.RoleRouter, certificate.RoleOperator, certificate.RoleEtcd:
 		return nil
-	case certificate.RoleAuthority, certificate.RoleClient:
+	case certificate.RoleCA, certificate.RoleClient:
 	}
 	return fmt.Errorf("%w: the certificate is of %s, which has no business with etcd", wire.ErrDenied, name)
 }
@@ -117,7 +117,7 @@ func (n Names) admit(ctx context.Context, method string, caller Hello) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", wire.ErrDenied, err)
 	case name == (certificate.Name{}) && n.Optional:
-		return nil // VerifyCaller has looked at its authority
+		return nil // VerifyCaller has looked at its CA
 	case !mayCall(name.Role, method):
 		return fmt.Errorf("%w: %s may not call %s", wire.ErrDenied, name, method)
 	case caller.Node != "" && name.Is(n.Cluster, certificate.RoleNode, caller.Node):
@@ -144,7 +144,7 @@ func mayCall(role certificate.Role, method string) bool {
 		return router
 	case certificate.RoleOperator:
 		return operator
-	case certificate.RoleAuthority, certificate.RoleEtcd, certificate.RoleClient:
+	case certificate.RoleCA, certificate.RoleEtcd, certificate.RoleClient:
 	}
 	return false
 }

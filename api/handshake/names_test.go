@@ -48,7 +48,7 @@ func TestEveryMethodHasItsCallers(t *testing.T) {
 		if nobody := method == nodev1.NodeService_AdoptMap_FullMethodName; nobody == (node || router || operator) {
 			t.Errorf("%s: callers are node %v, router %v, operator %v", method, node, router, operator)
 		}
-		for _, role := range []certificate.Role{certificate.RoleAuthority, certificate.RoleEtcd, certificate.RoleClient, "", "king"} {
+		for _, role := range []certificate.Role{certificate.RoleCA, certificate.RoleEtcd, certificate.RoleClient, "", "king"} {
 			if mayCall(role, method) {
 				t.Errorf("%q may call %s", role, method)
 			}

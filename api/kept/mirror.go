@@ -15,7 +15,7 @@ type Mirror[V comparable] struct {
 	}
 }
 
-// See takes what the watch tells now, which is not changed afterwards.
+// See replaces the values with those of the watch, which are not changed afterwards.
 func (m *Mirror[V]) See(all map[string]V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

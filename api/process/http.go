@@ -22,7 +22,7 @@ const (
 	readTimeout    = 30 * time.Second // of requests, none of which has a body that counts
 	idleTimeout    = 2 * time.Minute
 	headerBytesMax = 32 << 10
-	// lineBytesMax lets net/http, which has its own bound of the whole header, be the first to
+	// lineBytesMax is so large that net/http, which has its own bound of the whole header, is the first to
 	// refuse what is too long: it says so with 431.
 	lineBytesMax = headerBytesMax + 8<<10
 	// httpClosingMax is how long requests that run may take to end after their contexts, so that
@@ -48,7 +48,7 @@ func ServeHTTP(ctx context.Context, l net.Listener, secure *tls.Config, handler 
 	return s
 }
 
-// Failed returns the channel that tells once why nothing is served any more.
+// Failed returns the channel that gets, once, the reason why nothing is served any more.
 func (s *HTTPServer) Failed() <-chan error { return s.failed }
 
 // Close ends the server. The contexts of its requests have ended, or it waits no longer than a

@@ -46,7 +46,7 @@ func NewMux(o MuxOptions) *endpoint.Mux {
 	return m
 }
 
-// NewWatchMux routes what tells how a process is, and nothing else: metrics and health.
+// NewWatchMux routes metrics and health, and nothing else.
 func NewWatchMux(registry *Registry, ready *Readiness) *endpoint.Mux {
 	m := &endpoint.Mux{}
 	// With authentication on, nobody gets here who is not known; see api/auth.
@@ -60,7 +60,7 @@ func NewWatchMux(registry *Registry, ready *Readiness) *endpoint.Mux {
 	return m
 }
 
-// onlyAdmins lets those call a handler who may change the whole.
+// onlyAdmins passes only requests of those who may change the whole to a handler.
 func onlyAdmins(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		audit.Of(r.Context()).Did(audit.Deed{Do: "administration"}, nil)

@@ -11,7 +11,7 @@ import (
 // slices than its own at once, and else waits for a tick or two of 4 ms.
 const longSlice = 100 * time.Millisecond
 
-// stepBehind lets threads that wake go before the one of the calling goroutine, which keeps it until stepUp. It has its share
+// stepBehind makes threads that wake go before the one of the calling goroutine, which keeps it until stepUp. It has its share
 // of the processors all the same. Kernels before 6.12 take no notice.
 func stepBehind() {
 	runtime.LockOSThread()

@@ -16,7 +16,7 @@ type Mark struct {
 // Change is what has become of a shard since a mark.
 type Change struct {
 	Mark // of now
-	// LeastMs is a time before which no sample that a scan gives has come, changed or gone
+	// LeastMs is a time before which no sample that a scan returns has come, changed or gone
 	// since; ChangedNothing, or ChangedAll where that is not known.
 	LeastMs int64
 }
@@ -27,7 +27,7 @@ const (
 	ChangedAll     = math.MinInt64
 )
 
-// Historian is a Source that knows which times have changed, so that answers can be kept.
+// Historian is a Source that reports which times have changed, so that answers can be kept.
 type Historian interface {
 	// History returns for each of some shards, nil for all, a mark that stands for every write
 	// that was answered before the call, and what has changed since an earlier mark of that

@@ -8,7 +8,7 @@ import (
 	"encoding/hex"
 )
 
-// Prefix tells people, and programs that look for secrets, what a text is.
+// Prefix marks secrets for people, and for programs that look for them.
 const Prefix = "tickmesh_"
 
 // randomBytes make guessing hopeless, so that a fast hash of a secret is enough.

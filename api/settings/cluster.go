@@ -72,7 +72,7 @@ func (s *Cluster) Validate(v *Validation) {
 	}
 }
 
-// OpenStore connects to the placement store. Seen is the newest map that the process knows.
+// OpenStore connects to the placement store. Seen is the newest map that the process has seen.
 func (s *Cluster) OpenStore(t *PeerTLS, seen shardmap.Seen, logger *slog.Logger) (shardmap.Store, error) {
 	o := etcdstore.Options{Endpoints: s.EtcdEndpoints, Cluster: s.Name, Seen: seen}
 	files, err := t.etcdTLS.Open(logger)

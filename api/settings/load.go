@@ -74,7 +74,7 @@ func ofEnvironment(flags *pflag.FlagSet, environ []string) (values map[string]st
 	return values, strange
 }
 
-// setFlag sets a flag; from says where the value was written.
+// setFlag sets a flag; from is where the value was written.
 func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value, from string) error {
 	if err := flags.Set(f.Name, value); err != nil {
 		return fmt.Errorf("%s: invalid value %q: %w", from, value, reasonOf(err))

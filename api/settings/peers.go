@@ -16,7 +16,7 @@ import (
 )
 
 // PeerTLS are the settings of TLS of connections inside the cluster. Both sides show a
-// certificate of the authority that names them.
+// certificate of the CA that names them.
 type PeerTLS struct {
 	rpcTLS, etcdTLS TLSFiles
 	names           Choice

@@ -1,4 +1,4 @@
-// Package shardmap says which node holds which shard: the map as a value, the
+// Package shardmap defines which node holds which shard: the map as a value, the
 // arithmetic of placement as pure functions, and Store, the place where the map,
 // the nodes and what is wanted of them are kept.
 //
@@ -6,7 +6,7 @@
 // Raft group as the group's leader published it last; Row.Intended is what placement
 // wants. Two parties write rows, but for rule M6, both by compare-and-swap of the whole map:
 //
-//   - the placement loop, with what Plan gives: it sets Intended, never Members;
+//   - the placement loop, with what Plan returns: it sets Intended, never Members;
 //   - the leader of a group, with Row.Published: it sets Members, and clears Intended
 //     once it is reached.
 //

@@ -119,7 +119,7 @@ func Simulate(s State, l Limits, r Rates) Forecast {
 	s.Map = &m
 	var f Forecast
 	senders := s.holders()
-	p := newPlaces(&s, &l)
+	p := newNodeSet(&s, &l)
 	for budget := simulationSteps * len(m.Rows); budget > 0; {
 		t := newTargets(&m, p)
 		t.compute(true)
@@ -142,7 +142,7 @@ func Simulate(s State, l Limits, r Rates) Forecast {
 	return f
 }
 
-// reach lets every group that can reach what is intended do so, and reports whether one did.
+// reach brings every group that can reach what is intended there, and reports whether one did.
 func (f *Forecast) reach(m *Map, t *targets, r Rates) bool {
 	reached := false
 	for shard, row := range m.Rows {
@@ -221,8 +221,8 @@ func CheckDrain(s State, l Limits, r Rates, nodes ...string) (Forecast, error) {
 	s.Desired = desired
 	f := Simulate(s, l, r)
 	var left, stuck, bare []uint16
-	p := newPlaces(&s, &l)
-	t := &targets{places: p}
+	p := newNodeSet(&s, &l)
+	t := &targets{nodeSet: p}
 	for shard, row := range f.Result.Rows {
 		on := slices.ContainsFunc(row.Members, func(m Member) bool { return slices.Contains(nodes, m.Node) })
 		switch {

@@ -12,13 +12,13 @@ type Transfer struct {
 // are live and wanted, and take them off the others. Leaders are by shard as far as
 // they are known; a shard without one, or with a move going on, is left alone. At
 // most transfersMax are given. It is a pure function; when all transfers were made it
-// gives none.
+// returns none.
 func LeaderTransfers(s State, leaders map[uint16]string, transfersMax int) []Transfer {
 	if s.Map == nil {
 		return nil
 	}
-	p := newPlaces(&s, &Limits{ReplaceAfterMs: ReplaceAfterMsDefault})
-	l := &leading{places: p, rows: s.Map.Rows, leaders: make([]int, len(s.Map.Rows)), loads: make([]int, len(p.all))}
+	p := newNodeSet(&s, &Limits{ReplaceAfterMs: ReplaceAfterMsDefault})
+	l := &leading{nodeSet: p, rows: s.Map.Rows, leaders: make([]int, len(s.Map.Rows)), loads: make([]int, len(p.all))}
 	for shard := range l.rows {
 		l.leaders[shard] = none
 		if node, known := leaders[uint16(shard)]; known && l.leads(shard, node) {
@@ -40,7 +40,7 @@ func LeaderTransfers(s State, leaders map[uint16]string, transfersMax int) []Tra
 
 // leading describes who leads, and who should.
 type leading struct {
-	*places
+	*nodeSet
 	rows    []Row
 	leaders []int // by shard; none: not known, or left alone
 	loads   []int

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// NodeInfo is what a running node says about itself, under its lease.
+// NodeInfo describes a running node; the node keeps it in the store under its lease.
 type NodeInfo struct {
 	ID            string
 	Incarnation   string

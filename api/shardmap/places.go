@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// place is a node as planning sees it.
-type place struct {
+// plannedNode is a node as planning sees it.
+type plannedNode struct {
 	id          string
 	incarnation string // the present one; empty: not known
 	zone        int    // number of its zone; a node without one has its own
@@ -19,20 +19,20 @@ type place struct {
 	deadMs      int64 // for how long it has been dead
 }
 
-// places are the nodes in the order of their ids.
-type places struct {
-	all    []place
+// nodeSet has the nodes in the order of their ids.
+type nodeSet struct {
+	all    []plannedNode
 	byID   map[string]int
 	limits *Limits
 }
 
-func newPlaces(s *State, l *Limits) *places {
-	p := &places{byID: map[string]int{}, limits: l}
+func newNodeSet(s *State, l *Limits) *nodeSet {
+	p := &nodeSet{byID: map[string]int{}, limits: l}
 	zones := map[string]int{}
 	for _, id := range slices.Sorted(maps.Keys(nodesOf(s))) {
 		node, known := s.Nodes[id]
 		desired := s.Desired[id]
-		at := place{
+		at := plannedNode{
 			id: id, incarnation: node.Incarnation, live: known && node.DeadSinceMs == 0,
 			wanted: desired == "" || desired == Active,
 		}
@@ -82,7 +82,7 @@ func nodesOf(s *State) map[string]bool {
 }
 
 // numbersOf returns the numbers of members' nodes, in their order.
-func (p *places) numbersOf(members []Member) []int {
+func (p *nodeSet) numbersOf(members []Member) []int {
 	nodes := make([]int, len(members))
 	for i, m := range members {
 		nodes[i] = p.byID[m.Node]
@@ -95,35 +95,35 @@ func overfull(n NodeInfo, shareMax float64) bool {
 }
 
 // present reports whether a member is of its node's present incarnation.
-func (p *places) present(m Member) bool {
+func (p *nodeSet) present(m Member) bool {
 	at := &p.all[p.byID[m.Node]]
 	return at.incarnation == "" || at.incarnation == m.Incarnation
 }
 
 // live reports whether a member's process runs.
-func (p *places) live(m Member) bool { return p.all[p.byID[m.Node]].live && p.present(m) }
+func (p *nodeSet) live(m Member) bool { return p.all[p.byID[m.Node]].live && p.present(m) }
 
 // stays reports whether a published member may stay where it is.
-func (p *places) stays(m Member) bool {
+func (p *nodeSet) stays(m Member) bool {
 	at := &p.all[p.byID[m.Node]]
 	return at.wanted && p.present(m) && (at.live || at.deadMs < p.limits.ReplaceAfterMs)
 }
 
 // awaited reports whether a replica that is only intended is still worth waiting for.
-func (p *places) awaited(m Member) bool {
+func (p *nodeSet) awaited(m Member) bool {
 	at := &p.all[p.byID[m.Node]]
 	return at.wanted && p.present(m) && (at.live || at.deadMs < p.limits.RetargetAfterMs)
 }
 
 // returns reports whether a published member that should not stay is still better than
 // none: it is only to be drained, or may come back.
-func (p *places) returns(m Member) bool {
+func (p *nodeSet) returns(m Member) bool {
 	at := &p.all[p.byID[m.Node]]
 	return p.present(m) && !at.gone
 }
 
 // crowding counts the pairs of nodes in one zone.
-func (p *places) crowding(nodes []int) int {
+func (p *nodeSet) crowding(nodes []int) int {
 	pairs := 0
 	for i, a := range nodes {
 		for _, b := range nodes[:i] {
@@ -136,7 +136,7 @@ func (p *places) crowding(nodes []int) int {
 }
 
 // crowdingWith counts the nodes in the zone of one more.
-func (p *places) crowdingWith(nodes []int, node int) int {
+func (p *nodeSet) crowdingWith(nodes []int, node int) int {
 	same := 0
 	for _, other := range nodes {
 		if other != node && p.all[other].zone == p.all[node].zone {
@@ -148,7 +148,7 @@ func (p *places) crowdingWith(nodes []int, node int) int {
 
 // preference is a number that is different for each pair of shard and node: it
 // decides between equals, so that a dead node's shards are spread over all others.
-func (p *places) preference(shard, node int) uint32 {
+func (p *nodeSet) preference(shard, node int) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte{byte(shard), byte(shard >> 8)})
 	h.Write([]byte(p.all[node].id))

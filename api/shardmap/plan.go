@@ -17,7 +17,7 @@ import (
 // could not change its configuration is left alone, and no step leads a group from a
 // live majority to none: what would waits until nodes are back or replaced.
 func Plan(s State, l Limits) []Step {
-	p := newPlaces(&s, &l)
+	p := newNodeSet(&s, &l)
 	if s.Map == nil {
 		return planCreation(&s, p)
 	}
@@ -108,7 +108,7 @@ func (t *targets) nextAim(w *wish) []Member {
 
 // sustained reports whether a row's group, once it has such members, could go on with those
 // that are live. One that has no vote yet gets none before it is live and has caught up.
-func (p *places) sustained(row *Row, members []Member) bool {
+func (p *nodeSet) sustained(row *Row, members []Member) bool {
 	voters, live, full := 0, 0, false
 	for _, m := range members {
 		if !m.Role.Votes() {
@@ -171,7 +171,7 @@ func sameMembers(a, b []Member) bool {
 
 // planCreation creates the map once enough nodes are there. Where a node has seen a
 // map before, the store has lost it: nothing is created over it.
-func planCreation(s *State, p *places) []Step {
+func planCreation(s *State, p *nodeSet) []Step {
 	c := p.limits.Create
 	if c.Settings.Validate() != nil || !ValidName(c.Cluster) || !ValidIncarnation(c.ID) {
 		return nil
@@ -191,7 +191,7 @@ func planCreation(s *State, p *places) []Step {
 		return nil
 	}
 	m := &Map{Format: c.Settings.Format(), Cluster: c.Cluster, ID: c.ID, Epoch: 1, Settings: c.Settings, Rows: make([]Row, c.Settings.Shards)}
-	t := &targets{places: p, replication: c.Settings.Replication, wishes: make([]wish, c.Settings.Shards), fullLoads: make([]int, len(p.all))}
+	t := &targets{nodeSet: p, replication: c.Settings.Replication, wishes: make([]wish, c.Settings.Shards), fullLoads: make([]int, len(p.all))}
 	for shard := range m.Rows {
 		t.wishes[shard] = wish{row: &m.Rows[shard], able: true, witness: none}
 	}
@@ -206,7 +206,7 @@ func planCreation(s *State, p *places) []Step {
 
 // retirements retires incarnations that no row names any more, when their node has
 // another one or is gone.
-func (p *places) retirements(s *State) []Step {
+func (p *nodeSet) retirements(s *State) []Step {
 	named := map[string]bool{}
 	for _, row := range s.Map.Rows {
 		for _, list := range [][]Member{row.Members, row.Intended} {

@@ -11,7 +11,7 @@ import (
 // themselves, or there is nothing to go on from.
 var ErrNotLost = errors.New("the shard cannot go on from a copy")
 
-// NodeCopies is what a live node says of all replicas in its data folder.
+// NodeCopies are all replicas in the data folder of a live node, by its own account.
 type NodeCopies struct {
 	Node        string
 	Incarnation string   // of its data folder now
@@ -38,8 +38,8 @@ type Copy struct {
 	// NewestMs is when the newest samples of it were written, by the clock of the leader
 	// of that time; 0: not known.
 	NewestMs    int64
-	ConfigIndex uint64   // of the configuration that it knows
-	Members     []Member // of that; nil: it knows none
+	ConfigIndex uint64   // of the configuration that it has
+	Members     []Member // of that; nil: it has none
 	Leaving     []Member // who is no member after the change that is under way
 	Outgoing    []uint64 // raft ids of the voters before that change; nil: none is under way
 }
@@ -162,7 +162,7 @@ func misnamed(c *FoundCopy) bool {
 	return len(c.Members) == 1 && c.Members[0].RaftID == c.RaftID && c.Members[0].Incarnation != c.Incarnation
 }
 
-// node returns what a node says; nil: it says nothing.
+// node returns what a node reports; nil: it reports nothing.
 func (s *survey) node(id string) *NodeCopies {
 	for i := range s.nodes {
 		if s.nodes[i].Node == id {
@@ -193,7 +193,7 @@ func (s *survey) holdsNothing(m Member) (nothing, former bool) {
 	return former || n.Incarnation == m.Incarnation, former
 }
 
-// newest returns the newest configuration that a copy knows: its members with those that
+// newest returns the newest configuration that a copy has: its members with those that
 // leave, and its voters; from the map if no copy knows one.
 func (s *survey) newest() (members []Member, lists [][]uint64) {
 	var of *FoundCopy

@@ -11,7 +11,7 @@ import (
 // ErrRescue marks reports from which no map can be built.
 var ErrRescue = errors.New("the map cannot be rescued")
 
-// Report is what a node knows when the store has lost the map.
+// Report is what a node has of the map when the store has lost it.
 type Report struct {
 	Node, Incarnation string
 	Map               *Map          // the newest that it has seen; nil: none

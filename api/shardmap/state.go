@@ -69,8 +69,8 @@ type Tracker struct {
 	firstNodeMs int64
 }
 
-// Observe returns the State at a moment. Of a View with Err, which says nothing of
-// liveness, it gives the nodes as they were known.
+// Observe returns the State at a time. Of a View with Err, which has nothing of
+// liveness, it returns the nodes as they were known.
 func (t *Tracker) Observe(view View, nowMs int64) State {
 	if t.nodes == nil {
 		t.nodes = map[string]NodeState{}

@@ -22,7 +22,7 @@ var (
 	ErrWrongCluster = errors.New("the shard map is of another cluster")
 	// ErrJump: the map follows the present one by no change that a cluster makes.
 	ErrJump = errors.New("the shard map jumps")
-	// ErrNode: what a node says about itself is not valid.
+	// ErrNode: a node's description of itself is not valid.
 	ErrNode = errors.New("not a valid description of a node")
 	// ErrNodeHeld: another process is registered under the node's id.
 	ErrNodeHeld = errors.New("another process is registered under this node id")
@@ -34,7 +34,7 @@ var (
 	ErrClosed = errors.New("the placement store is closed")
 )
 
-// View is all that a store knows, at one moment.
+// View is the whole content of a store at one time.
 type View struct {
 	Map          *Map                     // nil: none yet. Shared: not to be changed
 	Nodes        map[string]NodeInfo      // the live ones, by id
@@ -126,7 +126,7 @@ func (s Seen) CheckSwap(next Map) error {
 // concurrent use. Each call ends with ErrUnavailable when the store does not answer
 // within a bounded time, or when ctx ends first with the error of ctx.
 type Store interface {
-	// Load gives what the store has now. A store that was rolled back gives the error
+	// Load returns what the store has now. A store that was rolled back gives the error
 	// in View.Err as well as by return.
 	Load(ctx context.Context) (View, error)
 
@@ -180,7 +180,7 @@ type Store interface {
 
 // Registration is a node's entry under its lease.
 type Registration interface {
-	// Update changes what the node says; its id and incarnation stay. ErrNodeHeld:
+	// Update changes the node's description; its id and incarnation stay. ErrNodeHeld:
 	// the entry is lost.
 	Update(ctx context.Context, info NodeInfo) error
 	// Lost is closed when the lease has ended or another process took over. The node
@@ -203,6 +203,6 @@ const (
 type Leadership interface {
 	// Lost is closed when another may have been elected.
 	Lost() <-chan struct{}
-	// Resign lets another be elected.
+	// Resign gives up the election, so that another can win it.
 	Resign(ctx context.Context) error
 }

@@ -20,8 +20,8 @@ func Summarize(s State) Summary {
 	if s.Map == nil {
 		return sum
 	}
-	p := newPlaces(&s, &Limits{})
-	t := &targets{places: p}
+	p := newNodeSet(&s, &Limits{})
+	t := &targets{nodeSet: p}
 	dead := map[string]bool{}
 	for i := range s.Map.Rows {
 		row := &s.Map.Rows[i]

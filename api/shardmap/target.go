@@ -28,14 +28,14 @@ func (w *wish) because(r Reason) {
 // voters are decided without a look at witnesses, which follow: so a witness that
 // makes way for a full voter does not change what is decided about full voters.
 type targets struct {
-	*places
+	*nodeSet
 	replication int
 	wishes      []wish
 	fullLoads   []int
 }
 
-func newTargets(m *Map, p *places) *targets {
-	t := &targets{places: p, replication: m.Settings.Replication, wishes: make([]wish, len(m.Rows)), fullLoads: make([]int, len(p.all))}
+func newTargets(m *Map, p *nodeSet) *targets {
+	t := &targets{nodeSet: p, replication: m.Settings.Replication, wishes: make([]wish, len(m.Rows)), fullLoads: make([]int, len(p.all))}
 	for shard := range m.Rows {
 		t.wishes[shard] = t.begin(&m.Rows[shard])
 		for _, node := range t.wishes[shard].fulls {

@@ -1,4 +1,4 @@
-// Package tenancy says what holds for each database: how long its samples are kept, how
+// Package tenancy defines what holds for each database: how long its samples are kept, how
 // many series it may have, how fast it may be written, and what its queries may cost.
 //
 // Rules are a value, parsed from a YAML file (README.md); who asks them needs no lock and

@@ -83,7 +83,7 @@ func emptyName(name string) error {
 	return nil
 }
 
-// read reads what a file says of one database.
+// read reads the section of one database from a file.
 func (s *settings) read(v rulefile.Value) error {
 	return v.Fields(map[string]func(rulefile.Value) error{
 		"retention":              func(v rulefile.Value) (err error) { s.retention, err = readSpan(v); return err },

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Unlimited, in a Limits or as a retention, says that there is no bound, or no end.
+// Unlimited, in a Limits or as a retention, means that there is no bound, or no end.
 const Unlimited = -1
 
 // Limits bound one database. In each field 0 means that the rules say nothing, and Unlimited
@@ -33,7 +33,7 @@ type Rules struct {
 	retention []retentionRule
 }
 
-// settings are what a file says of one database, or of all others.
+// settings are those of a file for one database, or for all others.
 type settings struct {
 	retention time.Duration // 0: not said; Unlimited: for ever
 	limits    Limits
@@ -135,7 +135,7 @@ func (r *Rules) LimitsOf(database string) Limits {
 	}
 }
 
-// said returns the first of two settings unless it says nothing.
+// said returns the first of two settings if it is set, and otherwise the second.
 func said(own, all int64) int64 {
 	if own != 0 {
 		return own

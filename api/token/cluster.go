@@ -22,7 +22,7 @@ type Cluster struct {
 // the other.
 func NewCluster(store shardmap.Store) *Cluster { return &Cluster{store: store, clock: time.Now} }
 
-// See takes what the store says now.
+// See replaces what is known with the present values of the store.
 func (c *Cluster) See(view shardmap.View) {
 	switch {
 	case view.Err == nil:

@@ -52,7 +52,7 @@ const (
 	swapTries      = 8  // of load, change and swap, when others change the same record
 )
 
-// Registry makes, lists and revokes tokens, and tells which hold. It is safe for concurrent
+// Registry makes, lists and revokes tokens, and reports which are valid. It is safe for concurrent
 // use, and a prometheus.Collector.
 type Registry struct {
 	options Options
@@ -93,7 +93,7 @@ func New(o Options) *Registry {
 // Current returns the tokens of now. What has not changed is the same pointer.
 func (r *Registry) Current() *View { return r.view.Load() }
 
-// refresh takes what the store knows; a view stays while nothing has changed. Records that have not changed are not read again.
+// refresh reads the store; a view stays while nothing has changed. Records that have not changed are not read again.
 func (r *Registry) refresh() {
 	r.refreshing.Lock()
 	defer r.refreshing.Unlock()

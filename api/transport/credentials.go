@@ -53,7 +53,7 @@ type clientCredentials struct {
 	tls *TLS
 }
 
-// ClientHandshake does the handshake with the authorities of now.
+// ClientHandshake does the handshake with the CAs of now.
 func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return credentials.NewTLS(c.tls.ClientConfig("")).ClientHandshake(ctx, authority, conn)
 }

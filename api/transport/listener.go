@@ -68,7 +68,7 @@ func (l *Listener) closeAll(mark func(), which func(*listenedConn) bool) {
 	}
 }
 
-// listenedConn is a connection that its listener knows.
+// listenedConn is a connection that its listener counts.
 type listenedConn struct {
 	net.Conn
 	listener *Listener

@@ -47,7 +47,7 @@ type Receiver struct {
 }
 
 // Receive reads the next message of the call that ctx is of. The buffer belongs to the
-// caller, who gives it back to Buffers, if these are set; its bytes were reserved. Errors: io.EOF behind the
+// caller, who returns it to Buffers, if these are set; its bytes were reserved. Errors: io.EOF behind the
 // last message, those of Reserve, and statuses.
 func (r *Receiver) Receive(ctx context.Context) (*[]byte, error) {
 	source, ok := grpc.ServerTransportStreamFromContext(ctx).(messageSource)

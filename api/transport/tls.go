@@ -15,7 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/limitedlog"
 )
 
-// ErrTLS marks files that are no usable certificate, key or authorities.
+// ErrTLS marks files that are no usable certificate, key or CAs.
 var ErrTLS = errors.New("TLS")
 
 // ReadInterval is how often, at most, the files are read again.
@@ -24,15 +24,15 @@ const ReadInterval = time.Second
 const fileBytesMax = 1 << 20
 
 // Files name PEM files. Cert and Key come together: a server needs them, a client
-// has them where the server asks for one. CA has the authorities that the other
+// has them where the server asks for one. CA has the CAs that the other
 // side's certificate must come from; without it a client goes by the system's, and
 // a server lets clients be without a certificate.
 type Files struct {
 	Cert, Key, CA string
-	// Optional lets clients of a server with CA be without a certificate, because they show
-	// otherwise who they are. One that is shown must come from the authorities all the same.
+	// Optional admits clients of a server with CA without a certificate, because they show
+	// otherwise who they are. One that is shown must come from the CAs all the same.
 	Optional bool
-	// VerifyClient, if set, may refuse a client whose certificate comes from the authorities,
+	// VerifyClient, if set, may refuse a client whose certificate comes from the CAs,
 	// by the chains that show it.
 	VerifyClient func(chains [][]*x509.Certificate) error
 }
@@ -54,7 +54,7 @@ type TLS struct {
 	mu struct {
 		sync.Mutex
 		readAt   time.Time
-		contents [3][]byte // of the files in use: certificate, key, authorities
+		contents [3][]byte // of the files in use: certificate, key, CAs
 		refused  [3][]byte // of files that did not fit: reported once
 		current  *material
 	}
@@ -63,7 +63,7 @@ type TLS struct {
 // material is what the files say.
 type material struct {
 	certificate *tls.Certificate // nil: none
-	authorities *x509.CertPool   // nil: not named
+	roots       *x509.CertPool   // nil: not named
 }
 
 // NewTLS reads the files. Errors: ErrTLS, with the name of the file.
@@ -113,8 +113,8 @@ func (f Files) parse(contents [3][]byte) (*material, error) {
 		m.certificate = &certificate
 	}
 	if f.CA != "" {
-		m.authorities = x509.NewCertPool()
-		if !m.authorities.AppendCertsFromPEM(contents[2]) {
+		m.roots = x509.NewCertPool()
+		if !m.roots.AppendCertsFromPEM(contents[2]) {
 			return nil, fmt.Errorf("%w: %s has no certificate", ErrTLS, f.CA)
 		}
 	}
@@ -173,7 +173,7 @@ func (t *TLS) ServerConfig() (*tls.Config, error) {
 		},
 	}
 	if t.files.CA != "" {
-		// crypto/tls would verify by the authorities of the start. It calls
+		// crypto/tls would verify by the CAs of the start. It calls
 		// VerifyConnection for resumed sessions too.
 		config.ClientAuth = tls.RequireAnyClientCert
 		if t.files.Optional {
@@ -183,7 +183,7 @@ func (t *TLS) ServerConfig() (*tls.Config, error) {
 			if t.files.Optional && len(state.PeerCertificates) == 0 {
 				return nil
 			}
-			chains, err := verify(state, t.material().authorities, x509.ExtKeyUsageClientAuth)
+			chains, err := verify(state, t.material().roots, x509.ExtKeyUsageClientAuth)
 			if err == nil && t.files.VerifyClient != nil {
 				err = t.files.VerifyClient(chains)
 			}
@@ -216,13 +216,13 @@ func (t *TLS) Certificate() *x509.Certificate {
 
 // ClientConfig returns the configuration of one connection to a server that has to
 // have a certificate for serverName; empty: whoever makes the connection sets it,
-// as net/http does. Its authorities are those of now: ask again for the next
+// as net/http does. Its CAs are those of now: ask again for the next
 // connection. gRPC connections use Credentials, which does.
 func (t *TLS) ClientConfig(serverName string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		ServerName: serverName,
-		RootCAs:    t.material().authorities,
+		RootCAs:    t.material().roots,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			if c := t.material().certificate; c != nil {
 				return c, nil

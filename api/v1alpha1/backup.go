@@ -40,7 +40,7 @@ type TickMeshBackupList struct {
 	Items           []TickMeshBackup `json:"items"`
 }
 
-// TickMeshBackupSpec says what to back up and where to.
+// TickMeshBackupSpec is what to back up and where to.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.encryption) || has(self.encryption.identitySecretName) || !self.incremental && !self.verify",message="incremental and verify read what is encrypted: set encryption.identitySecretName"
 type TickMeshBackupSpec struct {
@@ -94,7 +94,7 @@ type TickMeshBackupSpec struct {
 // it, whatever its deletion policy is.
 const AnnotationExpired = Group + "/expired"
 
-// BackupEncryption says for whom a backup is encrypted, with age.
+// BackupEncryption is for whom a backup is encrypted, with age.
 type BackupEncryption struct {
 	// Recipients of age (age1…): who has an identity of one of them can read the backup.
 	// +kubebuilder:validation:MinItems=1
@@ -113,7 +113,7 @@ type BackupEncryption struct {
 	IdentitySecretName string `json:"identitySecretName,omitempty"`
 }
 
-// BackupSigning says which key signs a backup, and which keys are trusted.
+// BackupSigning is which key signs a backup, and which keys are trusted.
 type BackupSigning struct {
 	// Secret whose signing.pem has an Ed25519 private key, in the same namespace. Only Jobs
 	// that write backups have it.
@@ -245,7 +245,7 @@ type JobStatus struct {
 	Series int64 `json:"series,omitempty"`
 }
 
-// TickMeshBackupStatus tells what has become of a backup.
+// TickMeshBackupStatus is what has become of a backup.
 type TickMeshBackupStatus struct {
 	JobStatus `json:",inline"`
 	// Its name in the target.

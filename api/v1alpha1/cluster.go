@@ -54,7 +54,7 @@ type TickMeshClusterList struct {
 	Items           []TickMeshCluster `json:"items"`
 }
 
-// TickMeshClusterSpec says what a cluster is to be.
+// TickMeshClusterSpec is what a cluster is to be.
 //
 // +kubebuilder:validation:XValidation:rule="self.replication <= self.nodes.count",message="replication cannot be more than nodes.count, as each copy of a shard is on a node of its own: raise nodes.count, or create the cluster with a lower replication"
 // +kubebuilder:validation:XValidation:rule="self.replication == oldSelf.replication",message="replication cannot be changed: create another cluster and restore a backup into it"
@@ -179,7 +179,7 @@ type TickMeshClusterSpec struct {
 	Paused bool `json:"paused,omitempty"`
 }
 
-// WALSync says when a node makes its log safe against a power cut.
+// WALSync is when a node makes its log safe against a power cut.
 //
 // +kubebuilder:validation:Enum=always;interval
 type WALSync string
@@ -190,7 +190,7 @@ const (
 	WALSyncInterval WALSync = "interval" // once a second
 )
 
-// SecuritySpec says what pods may do. They always run without root, capabilities, a
+// SecuritySpec is what pods may do. They always run without root, capabilities, a
 // writable root file system and, but for the operator, a token of the API server.
 type SecuritySpec struct {
 	// Let each component be reached only by those that need it, and by clients at the
@@ -211,7 +211,7 @@ type SecuritySpec struct {
 	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
 }
 
-// MonitoringSpec says what Prometheus is told. Without the definitions of the
+// MonitoringSpec is what Prometheus is told. Without the definitions of the
 // Prometheus operator the two monitors are left out, and status says so.
 type MonitoringSpec struct {
 	// Make a PodMonitor for each component. Default: false.

@@ -9,7 +9,7 @@ const (
 	BootstrapSkip       = "skip"
 )
 
-// BootstrapSpec says what a new cluster begins with.
+// BootstrapSpec is what a new cluster begins with.
 type BootstrapSpec struct {
 	// The backup that is restored, once, before clients are let in.
 	FromBackup RestoreSource `json:"fromBackup"`
@@ -34,7 +34,7 @@ const (
 	BootstrapSkipped   BootstrapPhase = "Skipped"   // the cluster was not new, or a person has said so
 )
 
-// BootstrapStatus tells of what a new cluster began with.
+// BootstrapStatus describes what a new cluster began with.
 type BootstrapStatus struct {
 	// How far it is.
 	Phase BootstrapPhase `json:"phase"`

@@ -8,7 +8,7 @@ import corev1 "k8s.io/api/core/v1"
 // that it is said once for each.
 const AnnotationRebuildEtcd = Group + "/rebuild-etcd"
 
-// EtcdSpec says where the shard map is kept.
+// EtcdSpec is where the shard map is kept.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.managed) != has(self.external)",message="set either etcd.managed or etcd.external, not both"
 // +kubebuilder:validation:XValidation:rule="has(self.managed) == has(oldSelf.managed)",message="etcd cannot be changed between managed and external: create another cluster and restore a backup into it"

@@ -135,7 +135,7 @@ type ServiceSpec struct {
 	TLS *ServiceTLS `json:"tls,omitempty"`
 }
 
-// ServiceTLS says what the connections of clients are encrypted with, as far as the
+// ServiceTLS is what the connections of clients are encrypted with, as far as the
 // routers.
 type ServiceTLS struct {
 	// Secret with tls.crt and tls.key; empty: one is made, as spec.tls.mode says, for the

@@ -6,7 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // operator may restart pods outside the maintenance windows.
 const AnnotationMaintainUntil = Group + "/maintain-until"
 
-// MaintenanceSpec says when the operator may restart pods for reasons of its own: other
+// MaintenanceSpec is when the operator may restart pods for reasons of its own: other
 // templates, images and authorities of certificates.
 type MaintenanceSpec struct {
 	// Windows of time in which pods may be restarted. None: at any time.
@@ -33,7 +33,7 @@ type MaintenanceWindow struct {
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
-// MaintenanceStatus tells of the maintenance windows.
+// MaintenanceStatus describes the maintenance windows.
 type MaintenanceStatus struct {
 	// Pods may be restarted now.
 	// +optional

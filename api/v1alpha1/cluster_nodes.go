@@ -45,7 +45,7 @@ type NodesSpec struct {
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }
 
-// ZonesSpec says what places fail together.
+// ZonesSpec is what places fail together.
 type ZonesSpec struct {
 	// Label of machines that names their zone. A machine without it is a zone of its own.
 	// Default: topology.kubernetes.io/zone.
@@ -61,7 +61,7 @@ type ZonesSpec struct {
 	Required bool `json:"required,omitempty"`
 }
 
-// DeletionPolicy says what becomes of volumes that are not needed any more: those of
+// DeletionPolicy is what becomes of volumes that are not needed any more: those of
 // nodes that were removed, and all of them when the cluster is deleted.
 //
 // +kubebuilder:validation:Enum=Retain;Delete
@@ -110,14 +110,14 @@ type EtcdStorage struct {
 	Size resource.Quantity `json:"size,omitzero"`
 }
 
-// Placement says where pods may run, beside the spreading over machines and zones that
+// Placement is where pods may run, beside the spreading over machines and zones that
 // the operator sees to.
 type Placement struct {
 	// Labels that a machine must have.
 	// +kubebuilder:validation:MaxProperties=32
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// Taints that are put up with.
+	// Taints that are tolerated.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	// +optional

@@ -19,7 +19,7 @@ type TickMeshClusterStatus struct {
 	// looks after this one, too, does nothing while that one runs.
 	// +optional
 	Operator string `json:"operator,omitempty"`
-	// Name that the shard map is kept under, where etcd.external.clusterName gives none.
+	// Name that the shard map is kept under, where etcd.external.clusterName has none.
 	// +optional
 	StoreName string `json:"storeName,omitempty"`
 	// In one word, for people; programs go by the conditions.
@@ -132,7 +132,7 @@ const (
 	ConditionNodesIdentified = "NodesIdentified"
 )
 
-// ZoneStatus tells of a zone.
+// ZoneStatus describes a zone.
 type ZoneStatus struct {
 	// Its name.
 	Name string `json:"name"`
@@ -140,7 +140,7 @@ type ZoneStatus struct {
 	Nodes int32 `json:"nodes"`
 }
 
-// EtcdStatus tells of a managed etcd.
+// EtcdStatus describes a managed etcd.
 type EtcdStatus struct {
 	// Id of the etcd cluster, in hex; set when it was first healthy, and from then on new
 	// members join it. Empty: it was not healthy yet.
@@ -176,7 +176,7 @@ const (
 	EtcdRebuildMaking   EtcdRebuildPhase = "Making"   // none is left; the new one has not answered yet
 )
 
-// EtcdMemberStatus tells of a member of a managed etcd.
+// EtcdMemberStatus describes a member of a managed etcd.
 type EtcdMemberStatus struct {
 	// Name of its pod.
 	Name string `json:"name"`
@@ -194,7 +194,7 @@ type EtcdMemberStatus struct {
 	ClaimUID string `json:"claimUID,omitempty"`
 }
 
-// NodeStatus tells of a storage node.
+// NodeStatus describes a storage node.
 type NodeStatus struct {
 	// Name of the node and its pod.
 	Name string `json:"name"`
@@ -224,7 +224,7 @@ type NodeStatus struct {
 	Version string `json:"version,omitempty"`
 }
 
-// VolumeSizes tells what the largest volume claim of each component asks for.
+// VolumeSizes is what the largest volume claim of each component asks for.
 type VolumeSizes struct {
 	// Of the nodes.
 	// +optional
@@ -234,7 +234,7 @@ type VolumeSizes struct {
 	Etcd *resource.Quantity `json:"etcd,omitempty"`
 }
 
-// CertificatesStatus tells of the certificates inside a cluster.
+// CertificatesStatus describes the certificates inside a cluster.
 type CertificatesStatus struct {
 	// When the first of them ends.
 	// +optional

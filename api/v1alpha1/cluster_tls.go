@@ -1,6 +1,6 @@
 package v1alpha1
 
-// TLSMode says where the certificates of the connections inside a cluster come from.
+// TLSMode is where the certificates of the connections inside a cluster come from.
 //
 // +kubebuilder:validation:Enum=Operator;CertManager;Secrets;Off
 type TLSMode string
@@ -13,7 +13,7 @@ const (
 	TLSModeOff         TLSMode = "Off"         // connections are not encrypted
 )
 
-// CertificateNames says whether certificates have to name their process.
+// CertificateNames is whether certificates have to name their process.
 //
 // +kubebuilder:validation:Enum=Required;Optional
 type CertificateNames string
@@ -24,7 +24,7 @@ const (
 	CertificateNamesOptional CertificateNames = "Optional" // one without a name opens everything
 )
 
-// TLSSpec says where the certificates of the connections between nodes, routers, etcd
+// TLSSpec is where the certificates of the connections between nodes, routers, etcd
 // and the operator come from.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode != 'CertManager' || has(self.issuerRef)",message="tls.mode CertManager needs tls.issuerRef: name an Issuer or ClusterIssuer that is a certificate authority"

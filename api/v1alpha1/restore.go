@@ -38,7 +38,7 @@ type TickMeshRestoreList struct {
 	Items           []TickMeshRestore `json:"items"`
 }
 
-// TickMeshRestoreSpec says what to restore and where to.
+// TickMeshRestoreSpec is what to restore and where to.
 //
 // +kubebuilder:validation:XValidation:rule="self.clusterRef == oldSelf.clusterRef && self.source == oldSelf.source && self.verify == oldSelf.verify",message="a restore cannot be changed after it was made: create another one"
 type TickMeshRestoreSpec struct {
@@ -97,7 +97,7 @@ type RestoreSource struct {
 	VerifySecretName string `json:"verifySecretName,omitempty"`
 }
 
-// TickMeshRestoreStatus tells what has become of a restore.
+// TickMeshRestoreStatus is what has become of a restore.
 type TickMeshRestoreStatus struct {
 	JobStatus `json:",inline"`
 }

@@ -34,7 +34,7 @@ type TickMeshBackupScheduleList struct {
 	Items           []TickMeshBackupSchedule `json:"items"`
 }
 
-// TickMeshBackupScheduleSpec says when backups are made.
+// TickMeshBackupScheduleSpec is when backups are made.
 type TickMeshBackupScheduleSpec struct {
 	// When, as cron says it: minute, hour, day of the month, month, day of the week; or
 	// @hourly, @daily, @weekly, @monthly.
@@ -69,7 +69,7 @@ type BackupTemplate struct {
 	Spec TickMeshBackupSpec `json:"spec"`
 }
 
-// TickMeshBackupScheduleStatus tells what has become of a schedule.
+// TickMeshBackupScheduleStatus is what has become of a schedule.
 type TickMeshBackupScheduleStatus struct {
 	// Generation of the spec that this is about.
 	// +optional

@@ -20,7 +20,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrRefused: the cluster is not in a state in which this may be done.
 	ErrRefused = errors.New("refused")
-	// ErrUnauthenticated: nobody knows the caller's credentials, or there were none.
+	// ErrUnauthenticated: the caller's credentials are unknown, or there were none.
 	ErrUnauthenticated = errors.New("not authenticated")
 	// ErrDenied: the caller is known and has not the right.
 	ErrDenied = errors.New("permission denied")
@@ -151,7 +151,7 @@ func kinds() []kindOf {
 	}
 }
 
-// FromError returns the message of an error; nil gives nil. The leader of a
+// FromError returns the message of an error; nil for nil. The leader of a
 // *NotLeaderError is lost: the messages that carry it have a field of its own.
 func FromError(err error) *tickmeshv1.Error {
 	if err == nil {
@@ -193,7 +193,7 @@ func fromLimit(limit *scan.LimitError) *tickmeshv1.Error_Limit {
 	return &tickmeshv1.Error_Limit{What: limit.What, Limit: limit.Limit}
 }
 
-// ToError returns the *Error of a message; nil gives nil.
+// ToError returns the *Error of a message; nil for nil.
 func ToError(m *tickmeshv1.Error) error {
 	if m == nil {
 		return nil

@@ -24,7 +24,7 @@ type PartOutcome struct {
 	Missing int
 }
 
-// FromBatchID returns the message of a batch id; the zero value gives nil.
+// FromBatchID returns the message of a batch id; nil for the zero value.
 func FromBatchID(id series.BatchID) *tickmeshv1.BatchId {
 	if id.IsZero() {
 		return nil

@@ -6,7 +6,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// ReplicaStatus returns a member as a message, without what only its leader knows of it.
+// ReplicaStatus returns a member as a message, without what only its leader has of it.
 func ReplicaStatus(m shardmap.Member) *tickmeshv1.ReplicaStatus {
 	return &tickmeshv1.ReplicaStatus{Node: m.Node, Incarnation: m.Incarnation, RaftId: m.RaftID, Role: RoleStatus(m.Role)}
 }

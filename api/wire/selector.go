@@ -75,7 +75,7 @@ func toMatcher(m *tickmeshv1.Matcher) (scan.Matcher, error) {
 	return matcher, nil
 }
 
-// FromWindows returns the message of windows; nil gives nil.
+// FromWindows returns the message of windows; nil for nil.
 func FromWindows(w *scan.Windows) *tickmeshv1.Windows {
 	if w == nil {
 		return nil
@@ -93,7 +93,7 @@ func FromWindows(w *scan.Windows) *tickmeshv1.Windows {
 // scan.Aggregate is value n+1 of the message.
 const aggregatesCount = 7
 
-// ToWindows returns the windows of a message; nil gives nil. Errors: ErrInvalid.
+// ToWindows returns the windows of a message; nil for nil. Errors: ErrInvalid.
 func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
 	if m == nil {
 		return nil, nil
@@ -122,7 +122,7 @@ func FromLimits(l scan.Limits) *tickmeshv1.ScanLimits {
 	return &tickmeshv1.ScanLimits{SeriesMax: l.SeriesMax, SamplesMax: l.SamplesMax, BytesMax: l.BytesMax}
 }
 
-// ToLimits returns the limits of a message; nil gives none. Errors: ErrInvalid.
+// ToLimits returns the limits of a message; none for nil. Errors: ErrInvalid.
 func ToLimits(m *tickmeshv1.ScanLimits) (scan.Limits, error) {
 	l := scan.Limits{SeriesMax: m.GetSeriesMax(), SamplesMax: m.GetSamplesMax(), BytesMax: m.GetBytesMax()}
 	if l.SeriesMax < 0 || l.SamplesMax < 0 || l.BytesMax < 0 {

@@ -72,7 +72,7 @@ func kindOfCode(code codes.Code) tickmeshv1.ErrorKind {
 	}
 }
 
-// Status returns the gRPC error that a handler returns for err; nil gives nil.
+// Status returns the gRPC error that a handler returns for err; nil for nil.
 func Status(err error) error {
 	if err == nil {
 		return nil

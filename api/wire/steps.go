@@ -10,7 +10,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// FromSteps returns the message of steps; nil gives nil.
+// FromSteps returns the message of steps; nil for nil.
 func FromSteps(s *scan.Steps) *nodev1.Steps {
 	if s == nil {
 		return nil

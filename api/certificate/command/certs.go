@@ -26,8 +26,8 @@ type certsSettings struct {
 }
 
 const (
-	certsValidity     = 365 * 24 * time.Hour
-	authorityValidity = 10 * certsValidity
+	certsValidity = 365 * 24 * time.Hour
+	caValidity    = 10 * certsValidity
 )
 
 // New returns `tickmesh certs`.
@@ -66,7 +66,7 @@ func (s *certsSettings) Validate(args []string) error {
 	if !settings.ValidName(s.cluster) {
 		v.Refuse("cluster", s.cluster, "expected up to 63 small letters, digits and inner hyphens")
 	}
-	if validity := time.Duration(s.validity); validity < time.Hour || validity > authorityValidity {
+	if validity := time.Duration(s.validity); validity < time.Hour || validity > caValidity {
 		v.Refuse("validity", s.validity.String(), "expected 1h to 10y")
 	}
 	if len(args) == 0 && !s.renew {
@@ -83,7 +83,7 @@ func (s *certsSettings) identityOf(text string) (i certificate.Identity, named b
 	holder, hosts, named := strings.Cut(text, "=")
 	role, id, _ := strings.Cut(holder, "/")
 	i.Name = certificate.Name{Cluster: s.cluster, Role: certificate.Role(role), ID: id}
-	if err := i.Name.Validate(); err != nil || i.Name.Role == certificate.RoleAuthority || id == certificate.AnyID {
+	if err := i.Name.Validate(); err != nil || i.Name.Role == certificate.RoleCA || id == certificate.AnyID {
 		return i, false, fmt.Errorf("%q: expected ROLE/NAME[=HOST,HOST...] with a ROLE of node, router, etcd, operator or client, such as node/n1=10.0.0.1", text)
 	}
 	i.CommonName = fileOf(i.Name)
@@ -104,17 +104,17 @@ func (s *certsSettings) identityOf(text string) (i certificate.Identity, named b
 	switch i.Name.Role {
 	case certificate.RoleNode, certificate.RoleRouter, certificate.RoleEtcd: // others on the same machine reach them, too
 		i.Hosts = append(i.Hosts, "localhost", "127.0.0.1", "::1")
-	case certificate.RoleOperator, certificate.RoleClient, certificate.RoleAuthority:
+	case certificate.RoleOperator, certificate.RoleClient, certificate.RoleCA:
 	}
 	return i, named && hosts != "", nil
 }
 
-// fileOf returns the name of a holder's files, without what tells them apart.
+// fileOf returns the name of a holder's files, without their suffixes.
 func fileOf(name certificate.Name) string {
 	return strings.TrimSuffix(string(name.Role)+"-"+name.ID, "-")
 }
 
-// certsRow is a line of what the command tells.
+// certsRow is a line of the command's output.
 type certsRow struct {
 	file        string
 	certificate certificate.Pair
@@ -126,11 +126,11 @@ func (s *certsSettings) run(args []string, now time.Time, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	authority, made, err := s.authority(folder, now)
+	ca, made, err := s.ca(folder, now)
 	if err != nil {
 		return err
 	}
-	rows := []certsRow{{folder.path(authorityFile + crtSuffix), *authority, made}}
+	rows := []certsRow{{folder.path(caFile + crtSuffix), *ca, made}}
 	if len(args) == 0 {
 		if args, err = folder.holders(); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (s *certsSettings) run(args []string, now time.Time, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		row, err := s.certify(folder, authority, identity, named, now)
+		row, err := s.certify(folder, ca, identity, named, now)
 		if err != nil {
 			return err
 		}
@@ -150,30 +150,30 @@ func (s *certsSettings) run(args []string, now time.Time, out io.Writer) error {
 	return s.show(rows, out)
 }
 
-// authority returns the one of the folder, or makes it.
-func (s *certsSettings) authority(folder *certsFolder, now time.Time) (*certificate.Pair, string, error) {
-	authority, err := folder.read(authorityFile)
-	if err != nil || authority == nil {
+// ca returns the one of the folder, or makes it.
+func (s *certsSettings) ca(folder *certsFolder, now time.Time) (*certificate.Pair, string, error) {
+	ca, err := folder.read(caFile)
+	if err != nil || ca == nil {
 		if err == nil {
 			name := s.cluster + " authority of " + now.UTC().Format(time.RFC3339)
-			if authority, err = certificate.NewAuthority(s.cluster, name, authorityValidity, now); err == nil {
-				err = folder.write(authorityFile, authority)
+			if ca, err = certificate.NewCA(s.cluster, name, caValidity, now); err == nil {
+				err = folder.write(caFile, ca)
 			}
 		}
-		return authority, "made", err
+		return ca, "made", err
 	}
-	name, err := certificate.NameOf(authority.Certificate)
-	if err == nil && name != (certificate.Name{Cluster: s.cluster, Role: certificate.RoleAuthority}) {
-		err = fmt.Errorf("it is of %q, not the authority of cluster %q; choose another --dir or --cluster", name, s.cluster)
+	name, err := certificate.NameOf(ca.Certificate)
+	if err == nil && name != (certificate.Name{Cluster: s.cluster, Role: certificate.RoleCA}) {
+		err = fmt.Errorf("it is of %q, not the CA of cluster %q; choose another --dir or --cluster", name, s.cluster)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", folder.path(authorityFile+crtSuffix), err)
+		return nil, "", fmt.Errorf("%s: %w", folder.path(caFile+crtSuffix), err)
 	}
-	return authority, "kept", nil
+	return ca, "kept", nil
 }
 
 // certify makes the certificate of an identity if it is not there, or is to be renewed.
-func (s *certsSettings) certify(folder *certsFolder, authority *certificate.Pair, identity certificate.Identity, named bool, now time.Time) (certsRow, error) {
+func (s *certsSettings) certify(folder *certsFolder, ca *certificate.Pair, identity certificate.Identity, named bool, now time.Time) (certsRow, error) {
 	file := fileOf(identity.Name)
 	row := certsRow{file: folder.path(file + crtSuffix), done: "made"}
 	present, err := folder.read(file)
@@ -184,8 +184,8 @@ func (s *certsSettings) certify(folder *certsFolder, authority *certificate.Pair
 		if !named {
 			identity.Hosts = certificate.HostsOf(present.Certificate)
 		}
-		if present.Certificate.CheckSignatureFrom(authority.Certificate) != nil {
-			return row, fmt.Errorf("%s is of another authority than %s; delete it to have one made", row.file, folder.path(authorityFile+crtSuffix))
+		if present.Certificate.CheckSignatureFrom(ca.Certificate) != nil {
+			return row, fmt.Errorf("%s is of another CA than %s; delete it to have one made", row.file, folder.path(caFile+crtSuffix))
 		}
 		fits := identity.Fits(present.Certificate)
 		if !s.renew && !fits {
@@ -197,9 +197,9 @@ func (s *certsSettings) certify(folder *certsFolder, authority *certificate.Pair
 		}
 		row.done = "renewed"
 	}
-	pair, err := authority.Issue(identity, time.Duration(s.validity), now)
+	pair, err := ca.Issue(identity, time.Duration(s.validity), now)
 	if errors.Is(err, certificate.ErrNoKey) {
-		return row, fmt.Errorf("%s: %w: put it back to make certificates", folder.path(authorityFile+keySuffix), err)
+		return row, fmt.Errorf("%s: %w: put it back to make certificates", folder.path(caFile+keySuffix), err)
 	}
 	if err != nil {
 		return row, err
@@ -227,7 +227,7 @@ func (s *certsSettings) show(rows []certsRow, out io.Writer) error {
 		base := strings.TrimSuffix(r.file, crtSuffix)
 		fmt.Fprintf(out, "%s:\n", strings.TrimSuffix(string(name.Role)+" "+name.ID, " "))
 		for _, prefix := range flagsOf(name.Role) {
-			fmt.Fprintf(out, "  --%s-cert %s.crt --%s-key %s.key --%s-ca %s\n", prefix, base, prefix, base, prefix, filepath.Join(s.dir, authorityFile+crtSuffix))
+			fmt.Fprintf(out, "  --%s-cert %s.crt --%s-key %s.key --%s-ca %s\n", prefix, base, prefix, base, prefix, filepath.Join(s.dir, caFile+crtSuffix))
 		}
 	}
 	return nil
@@ -240,16 +240,16 @@ func flagsOf(role certificate.Role) []string {
 		return []string{"client-tls", "peer-tls"}
 	case certificate.RoleClient:
 		return []string{"tls"}
-	case certificate.RoleNode, certificate.RoleRouter, certificate.RoleOperator, certificate.RoleAuthority:
+	case certificate.RoleNode, certificate.RoleRouter, certificate.RoleOperator, certificate.RoleCA:
 	}
 	return []string{"rpc-tls", "etcd-tls"}
 }
 
 // The files of a folder of certificates.
 const (
-	authorityFile = "ca"
-	crtSuffix     = ".crt"
-	keySuffix     = ".key"
+	caFile    = "ca"
+	crtSuffix = ".crt"
+	keySuffix = ".key"
 )
 
 // certsFolder is a folder that only this user can look into.
@@ -312,7 +312,7 @@ func (f *certsFolder) holders() (all []string, err error) {
 	}
 	for _, file := range files {
 		base := strings.TrimSuffix(filepath.Base(file), crtSuffix)
-		if base == authorityFile {
+		if base == caFile {
 			continue
 		}
 		pair, err := f.read(base)

@@ -1,3 +1,3 @@
-// Package command is `tickmesh certs`, which makes an authority and the certificates of a cluster's
+// Package command is `tickmesh certs`, which makes a CA and the certificates of a cluster's
 // processes in a folder.
 package command

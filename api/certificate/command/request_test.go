@@ -100,7 +100,7 @@ func TestRequestAndAwait(t *testing.T) {
 
 func newAuthority(t *testing.T, now time.Time) *certificate.Pair {
 	t.Helper()
-	a, err := certificate.NewAuthority("demo", "demo authority", time.Hour, now)
+	a, err := certificate.NewCA("demo", "demo authority", time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package ephemeral makes certificates for a cluster whose roles share one process. The key of their CA never
 // leaves memory, so no other process can call these roles, and the certificates are worthless once the process ends.
-// It knows no role's code: who serves and calls with the credentials is the caller's matter.
+// It depends on no role's code: who serves and calls with the credentials is the caller's matter.
 package ephemeral
 
 import (
@@ -27,22 +27,22 @@ const (
 
 // CA signs the certificates of one process.
 type CA struct {
-	authority *certificate.Pair
-	pool      *x509.CertPool
-	cluster   string
-	now       time.Time
-	dir       string
-	etcd      etcdserver.TLSFiles // etcd reads its certificate from files, which only this user can read
+	signer  *certificate.Pair
+	pool    *x509.CertPool
+	cluster string
+	now     time.Time
+	dir     string
+	etcd    etcdserver.TLSFiles // etcd reads its certificate from files, which only this user can read
 }
 
 // New makes a CA for a cluster, and writes the certificate of etcd to dir, which it empties first.
 func New(cluster, dir string, now time.Time) (*CA, error) {
-	authority, err := certificate.NewAuthority(cluster, "tickmesh standalone", validity, now)
+	signer, err := certificate.NewCA(cluster, "tickmesh standalone", validity, now)
 	if err != nil {
 		return nil, err
 	}
-	c := &CA{authority: authority, pool: x509.NewCertPool(), cluster: cluster, now: now, dir: dir}
-	c.pool.AddCert(authority.Certificate)
+	c := &CA{signer: signer, pool: x509.NewCertPool(), cluster: cluster, now: now, dir: dir}
+	c.pool.AddCert(signer.Certificate)
 	pair, err := c.issue(certificate.RoleEtcd, "")
 	if err != nil {
 		return nil, err
@@ -61,11 +61,11 @@ func New(cluster, dir string, now time.Time) (*CA, error) {
 	return c, errors.Join(
 		durable.Replace(c.etcd.Cert, certificate.EncodeCertificates(pair.Certificate)),
 		durable.Replace(c.etcd.Key, key),
-		durable.Replace(c.etcd.CA, certificate.EncodeCertificates(authority.Certificate)))
+		durable.Replace(c.etcd.CA, certificate.EncodeCertificates(signer.Certificate)))
 }
 
 func (c *CA) issue(role certificate.Role, id string) (*certificate.Pair, error) {
-	return c.authority.Issue(certificate.Identity{
+	return c.signer.Issue(certificate.Identity{
 		CommonName: string(role), Hosts: []string{host}, Name: certificate.Name{Cluster: c.cluster, Role: role, ID: id},
 	}, validity, c.now)
 }

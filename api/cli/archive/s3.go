@@ -26,7 +26,7 @@ type S3Options struct {
 	Region string
 	// AccessKeyID and SecretAccessKey; both empty: requests are not signed.
 	AccessKeyID, SecretAccessKey string
-	// CAFile has the authorities of the storage's certificate; empty: the system's.
+	// CAFile has the CAs of the storage's certificate; empty: the system's.
 	CAFile string
 }
 

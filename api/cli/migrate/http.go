@@ -28,7 +28,7 @@ type SourceOptions struct {
 	User, Password, Token string
 	// InsecureCredentials lets them cross the network without TLS.
 	InsecureCredentials bool
-	CAFile              string // authorities of its certificate; empty: the system's
+	CAFile              string // CAs of its certificate; empty: the system's
 	Tenant              string // X-Scope-OrgID; empty: none
 
 	Database, RetentionPolicy string // of InfluxDB

@@ -14,7 +14,7 @@ import (
 // ErrChunk marks a chunk that breaks the rules of scan.Chunk.
 var ErrChunk = errors.New("broken chunk")
 
-// Collect runs a scan and gives one chunk per series, or one row per group, by key. It checks what
+// Collect runs a scan and returns one chunk per series, or one row per group, by key. It checks what
 // scan.Chunk and scan.Visitor promise and returns ErrChunk when one is broken.
 func Collect(ctx context.Context, source scan.Source, request *scan.Request) (map[string]*scan.Chunk, error) {
 	c := collector{request: request, all: map[string]*scan.Chunk{}, rows: map[string]*scan.Chunk{}, owner: map[string]int{},

@@ -314,7 +314,7 @@ func windowChunk(samples []series.Sample, w *scan.Windows) *scan.Chunk {
 	return c
 }
 
-// sumOf adds up samples as scan.Windows says: by hour, by day, and then all days.
+// sumOf adds up samples as described at scan.Windows: by hour, by day, and then all days.
 func sumOf(samples []series.Sample) float64 {
 	hours := collapse(samples, 3_600_000)
 	days := collapse(hours, 86_400_000)

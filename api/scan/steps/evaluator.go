@@ -52,9 +52,9 @@ func (e *Evaluator) Bytes() int {
 	return 8 * (cap(e.times) + cap(e.values) + cap(e.outTimes) + cap(e.outValues))
 }
 
-// pieceSamplesMax is how many samples are taken at a time, so that what is held follows
+// batchSamplesMax is how many samples are taken at a time, so that what is held follows
 // from the range, and not from how the samples come.
-const pieceSamplesMax = 1024
+const batchSamplesMax = 1024
 
 // Add takes the next samples of the series, in order of time. Errors: that of the context.
 func (e *Evaluator) Add(times []int64, values []float64) error {
@@ -68,7 +68,7 @@ func (e *Evaluator) Add(times []int64, values []float64) error {
 		if times, values = times[unseen:], values[unseen:]; len(times) == 0 {
 			break
 		}
-		n := min(len(times), pieceSamplesMax)
+		n := min(len(times), batchSamplesMax)
 		if staleAt(values[:n]) == n {
 			e.see(times[:n], values[:n])
 		} else if e.take(times[:n], values[:n]); len(e.times) > 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // callers returns what has each call judged by Options.VerifyClient. etcd itself asks for a
-// certificate of an authority only.
+// certificate of a CA only.
 func (o *Options) callers() []grpc.ServerOption {
 	if o.VerifyClient == nil || o.ClientTLS.CA == "" {
 		return nil

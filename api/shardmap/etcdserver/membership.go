@@ -94,10 +94,10 @@ func (m *Membership) apply(c *embed.Config) error {
 }
 
 // TLSFiles name the PEM files of a listener. The certificate and its key are read again
-// for each connection; the authorities only at the start.
+// for each connection; the CAs only at the start.
 type TLSFiles struct{ Cert, Key, CA string }
 
-// info asks the other side for a certificate of the authority, that of one of the hosts where
+// info asks the other side for a certificate of the CA, that of one of the hosts where
 // there are some. Which host it names is not compared with where a connection comes from: addresses
 // behind names change.
 func (f TLSFiles) info(hosts ...string) transport.TLSInfo {
@@ -110,8 +110,8 @@ func (f TLSFiles) info(hosts ...string) transport.TLSInfo {
 }
 
 // memberHosts returns the hosts of which members show certificates: what tells them from everybody
-// else where the authorities sign that, and otherwise those of all members, which they are reached
-// at and have certificates for. etcd itself asks for a certificate of an authority only.
+// else where the CAs sign that, and otherwise those of all members, which they are reached
+// at and have certificates for. etcd itself asks for a certificate of a CA only.
 func memberHosts(authorities string, members []url.URL) []string {
 	if text, err := os.ReadFile(authorities); err == nil { // else etcd says what is wrong
 		all, err := certificate.DecodeCertificates(text)
@@ -142,7 +142,7 @@ func peers(c *embed.Config) (all []url.URL, err error) {
 // keptTimeout bounds the wait for a data folder that another process has open.
 const keptTimeout = time.Second
 
-// keptPeers returns the URLs of the members that a data folder knows. What is wrong with a folder
+// keptPeers returns the URLs of the members in a data folder. What is wrong with a folder
 // etcd says when it starts.
 func keptPeers(dataDir string) (all []url.URL) {
 	path := datadir.ToBackendFileName(dataDir)

@@ -23,7 +23,7 @@ import (
 // it does not tell members from everybody else.
 func authorityOf(t *testing.T, older bool) *certificate.Pair {
 	t.Helper()
-	a, err := certificate.NewAuthority("home", "an authority", time.Hour, time.Now())
+	a, err := certificate.NewCA("home", "an authority", time.Hour, time.Now())
 	must(t, err)
 	if older {
 		plain := *a.Certificate

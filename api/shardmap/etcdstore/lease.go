@@ -149,7 +149,7 @@ func (s *Store) unchanged(node string, e entry) []clientv3.Cmp {
 	}
 }
 
-// holder returns what the process says that is registered now.
+// holder returns the description of the process that is registered now.
 func (e entry) holder() (shardmap.NodeInfo, bool) {
 	var info shardmap.NodeInfo
 	if e.node == nil || json.Unmarshal(e.node.Value, &info) != nil {

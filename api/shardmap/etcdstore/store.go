@@ -107,7 +107,7 @@ func (s *Store) client() (*clientv3.Client, error) {
 		return s.mu.client, nil
 	}
 	dial := []grpc.DialOption{grpc.WithNoProxy()} // what the environment names is for the internet, as between nodes
-	if s.options.Credentials != nil {             // a tls.Config would keep the authorities of the start
+	if s.options.Credentials != nil {             // a tls.Config would keep the CAs of the start
 		dial = append(dial, grpc.WithTransportCredentials(s.options.Credentials))
 	}
 	client, err := clientv3.New(clientv3.Config{

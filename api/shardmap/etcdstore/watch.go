@@ -77,7 +77,7 @@ func (w *watch) run(ctx context.Context) {
 }
 
 // follow sends a view after each change, until the keys have to be read anew. It
-// gives an error when etcd does not answer.
+// returns an error when etcd does not answer.
 func (w *watch) follow(ctx context.Context, revision int64) error {
 	client, err := w.store.client()
 	if err != nil {

@@ -133,7 +133,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, epoch uint64, next shardmap.
 	return nil
 }
 
-// change changes what the server keeps, and tells all who watch it, unless f fails. F holds the
+// change changes what the server keeps, and notifies all watchers, unless f fails. F holds the
 // server's lock.
 func (s *Store) change(ctx context.Context, f func() error) error {
 	s.server.mu.Lock()

@@ -19,7 +19,7 @@ type Backend interface {
 	SetReachable(store shardmap.Store, reachable bool)
 	// Drop ends the connections that a process has; it may make new ones.
 	Drop(store shardmap.Store)
-	// ExpireLeases lets the leases of processes that are cut off end, at once or soon.
+	// ExpireLeases ends the leases of processes that are cut off, at once or soon.
 	ExpireLeases()
 	// Compact forgets old versions of what is stored.
 	Compact(t testing.TB)

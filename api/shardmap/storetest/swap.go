@@ -52,7 +52,7 @@ func testSwapRefused(t *testing.T, b Backend) {
 	await(t, stranger.Watch(ctx), "the wrong cluster", hasError(shardmap.ErrWrongCluster))
 }
 
-// testSwapRace lets several raise the epoch by one; none may be lost.
+// testSwapRace has several processes raise the epoch by one; none may be lost.
 func testSwapRace(t *testing.T, b Backend) {
 	const processes, swaps = 4, 8
 	ctx := contextOf(t)

@@ -61,7 +61,7 @@ func testTokens(t *testing.T, b Backend) {
 	mustBe(t, store.SwapToken(ctx, one, "", strings.Repeat("x", 16<<10+1)), shardmap.ErrToken)
 }
 
-// testTokenRace lets several count in one record; none may be lost.
+// testTokenRace has several processes count in one record; none may be lost.
 func testTokenRace(t *testing.T, b Backend) {
 	const processes, swaps, id = 4, 8, "0123456789abcdef"
 	ctx := contextOf(t)
