@@ -72,7 +72,7 @@ func (s *Server) credentials(ctx context.Context) (given access.Credentials) {
 	return given
 }
 
-// authenticate returns the context of a call, which knows who calls. Errors: those of statusOf.
+// authenticate returns the context of a call with its caller. Errors: those of statusOf.
 func (s *Server) authenticate(ctx context.Context, given access.Credentials) (context.Context, error) {
 	principal, err := s.options.Authenticator.Authenticate(ctx, given)
 	if err != nil {

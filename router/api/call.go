@@ -190,7 +190,7 @@ type admitted struct {
 	call *call
 }
 
-// Context returns the context that knows who calls.
+// Context returns the context with the caller.
 func (a *admitted) Context() context.Context { return a.ctx }
 
 // RecvMsg receives a message for which there is room. Where the client sends one only, no

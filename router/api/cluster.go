@@ -72,7 +72,7 @@ func (c *clusterService) Forecast(ctx context.Context, m *tickmeshv1.ForecastReq
 	return response, nil
 }
 
-// Recover lets shards go on that have no majority.
+// Recover makes shards go on that have no majority.
 func (c *clusterService) Recover(ctx context.Context, m *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error) {
 	if err := access.Check(ctx, access.Everything, access.Admin); err != nil {
 		return nil, statusOf(err)

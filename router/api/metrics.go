@@ -47,7 +47,7 @@ func (m *metrics) written(points, seriesRefused int) {
 	m.batches.WithLabelValues("ok").Inc()
 }
 
-// failed counts a batch's error and gives it back.
+// failed counts a batch's error and releases it.
 func (m *metrics) failed(e *tickmeshv1.Error) *tickmeshv1.Error {
 	m.batches.WithLabelValues(outcomeOf(e)).Inc()
 	return e

@@ -28,13 +28,13 @@ type Writer interface {
 	Write(ctx context.Context, frame *series.Frame) (series.Outcome, error)
 }
 
-// Resolver knows the series that exist; see split.Resolver. Safe for concurrent use.
+// Resolver finds the series that exist; see split.Resolver. Safe for concurrent use.
 type Resolver interface {
 	Resolve(hint uint32, keys []series.Key, refs []series.Ref)
 }
 
 // Cluster describes the cluster and changes what is desired of its nodes. Errors are
-// of the kinds in package wire: ErrNotFound for a node that nobody knows, ErrRefused,
+// of the kinds in package wire: ErrNotFound for an unknown node, ErrRefused,
 // with the reason, for what would lose copies or space. Safe for concurrent use.
 type Cluster interface {
 	Status(ctx context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error)
@@ -59,8 +59,8 @@ type Options struct {
 
 	Source  scan.Source
 	Deleter scan.Deleter
-	// WithConsistency returns the source for one read that puts up with something, and tells,
-	// once that has ended, the shards that are missing in its answer. Nil: Source
+	// WithConsistency returns the source for one read with a consistency, and a function that
+	// returns, once the read has ended, the shards that its answer lacks. Nil: Source
 	// answers these reads too, and nothing is missing.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
 
@@ -70,7 +70,7 @@ type Options struct {
 	// Processors bounds the heavy work of queries. Nil: nothing does.
 	Processors *processor.Pool
 
-	// Authenticator knows who calls. Nil: everybody may do everything.
+	// Authenticator identifies callers. Nil: everybody may do everything.
 	Authenticator access.Authenticator
 	// Tokens keeps the tokens that callers make. Nil: there are no users, and no tokens.
 	Tokens Tokens

@@ -24,7 +24,7 @@ type queryService struct {
 }
 
 // run runs one query as one of admission control's, of a caller who has a right on its database, and
-// gives the error that its handler returns.
+// returns the error of its handler.
 func (q *queryService) run(ctx context.Context, query admission.Query, right access.Right, run func(context.Context) error) error {
 	query.Dialect, query.User, query.Database = "grpc", access.Of(ctx).Name(), access.Canonical(query.Database)
 	if err := access.Check(ctx, query.Database, right); err != nil {
@@ -123,7 +123,7 @@ type scanAnswer struct {
 
 func (a *scanAnswer) visit(_ int, c *scan.Chunk) error {
 	for from := 0; from < len(c.Times); from += samplesPerMessage {
-		part := stretchOf(c, from, min(from+samplesPerMessage, len(c.Times)))
+		part := chunkPart(c, from, min(from+samplesPerMessage, len(c.Times)))
 		m := &tickmeshv1.SeriesChunk{Columns: &tickmeshv1.Columns{}}
 		if !a.began || string(a.key) != string(c.Key) {
 			a.key, a.began = append([]byte(nil), c.Key...), true // the message points into it
@@ -158,8 +158,8 @@ func (a *scanAnswer) end() error {
 	return a.send(&a.message)
 }
 
-// stretchOf returns a part of a chunk.
-func stretchOf(c *scan.Chunk, from, to int) scan.Chunk {
+// chunkPart returns a part of a chunk.
+func chunkPart(c *scan.Chunk, from, to int) scan.Chunk {
 	return scan.Chunk{
 		Times: c.Times[from:to], Values: cut(c.Values, from, to), Count: cut(c.Count, from, to),
 		Sum: cut(c.Sum, from, to), Min: cut(c.Min, from, to), Max: cut(c.Max, from, to),

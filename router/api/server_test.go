@@ -410,7 +410,7 @@ func TestWrongQueries(t *testing.T) {
 	}
 }
 
-// TestConsistency hands on what a reader puts up with, and marks what is missing.
+// TestConsistency hands on the consistency of a reader, and marks what is missing.
 func TestConsistency(t *testing.T) {
 	storage := apitest.NewStorage(1)
 	o := apitest.Options(storage)

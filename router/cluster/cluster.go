@@ -109,7 +109,7 @@ func (r *Cluster) follow(ctx context.Context) {
 	}
 }
 
-// Await waits for the first map and gives it.
+// Await waits for the first map and returns it.
 func (r *Cluster) Await(ctx context.Context) (*shardmap.Map, error) {
 	const waitMax = 5 * time.Second
 	for {

@@ -12,8 +12,8 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// lostNodes knows since when nodes are dead by the word of the placement store, as long as
-// this process has watched it, and tells the log of it. It may be used by many goroutines.
+// lostNodes tracks since when nodes are dead according to the placement store, as long as
+// this process has watched it, and logs it. It may be used by many goroutines.
 type lostNodes struct {
 	logger       *slog.Logger
 	replaceAfter time.Duration

@@ -174,7 +174,7 @@ func desiredOf(d shardmap.Desired) tickmeshv1.DesiredState {
 	return tickmeshv1.DesiredState_DESIRED_STATE_ACTIVE
 }
 
-// shardStatus is one row, with what its leader says of it.
+// shardStatus is one row, with its leader's report of it.
 func shardStatus(shard uint16, row *shardmap.Row, g *nodev1.GroupReport) *tickmeshv1.ShardStatus {
 	s := &tickmeshv1.ShardStatus{
 		Shard: uint32(shard), Version: row.Version, Era: row.Era, Leader: g.GetLeader(), Term: g.GetTerm(),

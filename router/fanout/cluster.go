@@ -33,7 +33,7 @@ type Cluster struct {
 	closed bool       // guarded by change
 }
 
-// New returns a Cluster that knows no map yet. Close ends it.
+// New returns a Cluster that has no map yet. Close ends it.
 func New(o Options) *Cluster {
 	o.setDefaults()
 	c := &Cluster{
@@ -62,8 +62,8 @@ func (c *Cluster) Epoch() uint64 { return c.current.Load().seen.Epoch }
 // Shards returns the number of shards; 0: there is no map yet.
 func (c *Cluster) Shards() int { return len(c.current.Load().rows) }
 
-// Follow sets the view to what a store tells, until the channel is closed. What a
-// store tells while it cannot be relied on is the last good state, so it is taken.
+// Follow sets the view to what a store reports, until the channel is closed. What a
+// store reports while it cannot be relied on is the last good state, so it is taken.
 func (c *Cluster) Follow(views <-chan shardmap.View) {
 	for v := range views {
 		if err := c.SetView(v.Map, v.Nodes); err != nil {

@@ -17,7 +17,7 @@ import (
 
 const (
 	// laneCallsMax bounds the reads on one connection. The rest of transport.StreamsMax is for
-	// what must not wait behind reads: streams of writes, probes and scouts, of which a router
+	// what must not wait behind reads: streams of writes, and probes, of which a router
 	// has a few for each node.
 	laneCallsMax = transport.StreamsMax * 2 / 3
 	// lanesMax bounds the connections to one node: 64 queries (--query-running-max) make

@@ -160,7 +160,7 @@ func (c *Cluster) probeVia(ctx context.Context, silent, via *node, since time.Ti
 	}
 }
 
-// heard handles what the node via says about a shard.
+// heard handles the report of the node via about a shard.
 func (c *Cluster) heard(ctx context.Context, silent, via *node, g *nodev1.GroupReport, since time.Time) {
 	if g.GetShard() >= shardmap.ShardsMax || !silent.leaders.wants(uint16(g.GetShard())) {
 		return

@@ -71,7 +71,7 @@ func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	return err
 }
 
-// scanCall is one call of a scan. A node gives one series after the other, as it is
+// scanCall is one call of a scan. A node sends one series after the other, as it is
 // asked not to read shards at once.
 type scanCall struct {
 	run    *scanRun
@@ -284,7 +284,7 @@ func (c *scanCall) drop() {
 // noWorker is the number of no visitor.
 const noWorker = -1
 
-// release lets another call have the visitor.
+// release releases the visitor for other calls.
 func (c *scanCall) release() {
 	if c.worker != noWorker {
 		c.run.workers <- c.worker

@@ -107,7 +107,7 @@ func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Vis
 	return unlessStopped(l.run(ctx, request.Shards))
 }
 
-// foldCall is one call of a fold. A node gives one series after the other.
+// foldCall is one call of a fold. A node sends one series after the other.
 type foldCall struct {
 	*listCall[*scan.Chunk]
 	request *scan.Request

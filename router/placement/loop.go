@@ -58,7 +58,7 @@ type Loop struct {
 	}
 }
 
-// Status is what a loop knows of itself and of placement.
+// Status is the state of a loop and of placement.
 type Status struct {
 	Elected   bool
 	Summary   shardmap.Summary
@@ -181,7 +181,7 @@ func (l *Loop) campaign(ctx context.Context, elections chan<- bool) {
 	}
 }
 
-// resign lets another loop act at once; without it the lease ends by itself.
+// resign ends the loop's lease, so that another loop acts at once; without it the lease ends by itself.
 func resign(leadership shardmap.Leadership) {
 	ctx, cancel := context.WithTimeout(context.Background(), campaignDelay)
 	defer cancel()
@@ -349,7 +349,7 @@ func (l *Loop) note(change func(*Status)) {
 	change(&l.mu.status)
 }
 
-// Status returns a copy of what the loop knows.
+// Status returns a copy of the loop's state.
 func (l *Loop) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// recover lets shards go on that have lost their majority for good, from the best of all
+// recover makes shards go on that have lost their majority for good, from the best of all
 // copies that may have data: rule M6 of api/shardmap. Nodes are asked only while the map
 // has rows with a member that is not there: even a majority that is live may be one that cannot elect a
 // leader, as shardmap.Recoveries knows. A shard has to be found so at two ticks, with one

@@ -14,7 +14,7 @@
 //
 //  1. Whoever splits points reads Generation, then resolves. The frame has that
 //     generation.
-//  2. Before the write leaves, Era tells the shard's era, or that it has changed
+//  2. Before the write leaves, Era returns the shard's era, or that it has changed
 //     after the generation: then nothing is known of the frame's ids.
 //  3. A new era first stops Era and Learn for the shard, then removes all its
 //     records, then raises the generation. So who reads the new generation finds

@@ -19,7 +19,7 @@ const (
 	chunkKeys = 256 // keys that are looked up together; their scratch is on the stack
 )
 
-// Resolver knows the ids of series that were written lately. It is safe for
+// Resolver caches the ids of series that were written lately. It is safe for
 // concurrent use.
 type Resolver struct {
 	seed       maphash.Seed

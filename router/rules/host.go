@@ -62,7 +62,7 @@ func (s *Service) begin(ctx context.Context, engine Engine, writer Writer) {
 		l := &loader{parser: s.parser}
 		o := s.managerOptions(ctx, database, engine, l)
 		o.NotifyFunc, o.Metrics, o.ForGracePeriod = s.sender.notifier(database), s.metrics[database], forGracePeriod
-		o.Queryable = patient(o.Queryable)
+		o.Queryable = retrying(o.Queryable)
 		o.Appendable = &appendable{database: database, writer: writer, final: s.options.Final}
 		hosts[database] = &host{promrules.NewManager(&o), l}
 		go hosts[database].manager.Run() // until it is stopped

@@ -16,7 +16,7 @@ const (
 	recentSweepMs = 60 * 1000      // between two searches for those, which look at all
 )
 
-// recent knows the newest sample of each series that the rules of a database have written. Where several rules write
+// recent has the newest sample of each series that the rules of a database have written. Where several rules write
 // one series, Prometheus keeps the first sample of a time and none before the newest; storage, where the later write
 // wins, would let the staleness marker of one rule hide the sample of another. Beyond recentMax series it knows
 // nothing of the others, whose samples are all taken.

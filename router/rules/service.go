@@ -228,7 +228,7 @@ func (s *Service) campaign(ctx context.Context, terms chan<- *term) {
 // campaignDelay is the wait after a campaign that failed, and the time for resigning.
 const campaignDelay = time.Second
 
-// resign lets another process evaluate at once; without it the lease ends by itself.
+// resign ends the lease, so that another process evaluates at once; without it the lease ends by itself.
 func resign(leadership shardmap.Leadership) {
 	ctx, cancel := context.WithTimeout(context.Background(), campaignDelay)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// banner is what a started server says on standard output: what to send where.
+// banner is what a started server prints on standard output: what to send where.
 // A nil address is left out.
 type banner struct {
 	version, about             string

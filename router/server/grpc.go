@@ -148,7 +148,7 @@ func (g *grpcServer) refuse() {
 // abandonAfter is how long calls have to see that their context has ended.
 const abandonAfter = 250 * time.Millisecond
 
-// stop lets running calls end until ctx does, and reports whether all have. It may be called again.
+// stop waits until running calls or ctx have ended, and reports whether all calls have. It may be called again.
 func (g *grpcServer) stop(ctx context.Context) (ended bool) {
 	if g == nil {
 		return true

@@ -103,7 +103,7 @@ func (s *QueryLimits) bytes(plan *memory.Plan) (ofOne, ofAll, ofCache int64) {
 	return min(boundOrNone(s.queryMemory), ofAll), ofAll, plan.Bound(memory.Cache, int64(s.queryCache))
 }
 
-// boundOrNone returns the bound that a flag says; 0 says that there is none.
+// boundOrNone returns the bound of a flag; 0 means that there is none.
 func boundOrNone(b settings.Bytes) int64 {
 	if b == 0 {
 		return memory.Unlimited

@@ -98,7 +98,7 @@ func (q *queries) withConsistency(o scan.Consistency) (source scan.Source, missi
 	return q.admission.Source(auditedSource{source}), missing
 }
 
-// handler routes each dialect's paths to it. What nobody knows is answered in OpenTSDB's shape.
+// handler routes each dialect's paths to it. An unknown path is answered in OpenTSDB's shape.
 func (q *queries) handler() (http.Handler, error) {
 	page, err := ui.New(q.pageOptions())
 	if err != nil {
@@ -170,7 +170,7 @@ func (q *queries) pageOptions() ui.Options {
 	return o
 }
 
-// newSignInPage returns what the page's browsers get while nobody knows who is there.
+// newSignInPage returns what the page's browsers get before a sign-in.
 func newSignInPage() (*ingest.SignInPage, error) {
 	body, policy, err := ui.SignInPage()
 	return &ingest.SignInPage{Body: body, Policy: policy}, err

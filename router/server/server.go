@@ -51,7 +51,7 @@ type Backend struct {
 	Folders     int               // data folders that are closed at the end
 	Health      func() error      // why no writes are taken, or nil
 	Details     func() []string
-	About       string // what the banner says of it
+	About       string // for the banner
 }
 
 // retentionOf returns how long samples of a database are kept, metrics with rules of their own

@@ -1,4 +1,4 @@
-// Package split gives every point of a parse.Batch its series and encodes the
+// Package split finds the series of every point of a parse.Batch and encodes the
 // points once, by shard, as the frame that the storage logs as it is.
 //
 //	s, err := split.New(split.Options{Shards: 128})

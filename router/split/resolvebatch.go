@@ -22,11 +22,11 @@ type itemKind uint8
 
 const (
 	itemKeys    itemKind = iota // points whose keys are asked for
-	itemKnown                   // a line that the cache knows
+	itemKnown                   // a line that is in the cache
 	itemRefused                 // points whose identity is not legal
 )
 
-// identity is what the cache knows a line by, its text aside.
+// identity is the cache's key of a line, its text aside.
 type identity struct {
 	hash    uint64
 	context context

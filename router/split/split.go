@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// Resolver knows the series that exist.
+// Resolver finds the series that exist.
 type Resolver interface {
 	// Resolve sets refs, which is as long as keys, to the series of the keys; the
 	// Ref of a key that is not known has the Hint series.HintNone. Hint is the
@@ -84,7 +84,7 @@ func New(o Options) (*Splitter, error) {
 	}, nil
 }
 
-// MemoryBytes returns about how much memory the splitter keeps. A pool lets go of
+// MemoryBytes returns about how much memory the splitter keeps. A pool releases
 // splitters that have grown beyond its bound.
 func (s *Splitter) MemoryBytes() int {
 	const entryBytes, definitionBytes, useBytes = 40, 48, 12
@@ -173,7 +173,7 @@ func (s *Splitter) databaseNumber(database []byte) uint8 {
 	return uint8(len(s.databases) - 1)
 }
 
-// appendKnown encodes the points of a line that the cache knows.
+// appendKnown encodes the points of a line that is in the cache.
 func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *cachedLine) {
 	encoder := s.frame.Batch(s.frame.Part(e.shard))
 	ids := s.lines.ids[e.ids : e.ids+e.idsCount]

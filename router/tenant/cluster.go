@@ -16,7 +16,7 @@ type Cluster struct {
 // NewCluster makes a Cluster that is to be told of all views of the store by See.
 func NewCluster(store shardmap.Store) *Cluster { return &Cluster{store: store} }
 
-// See takes what the store says now.
+// See replaces what is known with the present values of the store.
 func (c *Cluster) See(view shardmap.View) {
 	if view.Databases != nil { // else it could not be read yet
 		c.mirror.See(view.Databases)

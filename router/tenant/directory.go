@@ -33,7 +33,7 @@ type DirectoryOptions struct {
 	Clock   func() time.Time      // nil: time.Now
 }
 
-// Directory knows which databases there are, makes and drops them. Names are canonical: the
+// Directory lists, makes and drops databases. Names are canonical: the
 // default database is "", and always there. Whether a caller may do so is not asked here. It
 // is safe for concurrent use.
 type Directory struct {

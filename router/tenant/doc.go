@@ -1,6 +1,6 @@
-// Package tenant knows the databases of a cluster and what each of them uses.
+// Package tenant manages the databases of a cluster and what each of them uses.
 //
-// A Directory says which databases there are: those that have series, those that the rules
+// A Directory lists the databases: those that have series, those that the rules
 // name (api/tenancy), and those that were created by name. Created names are kept by a
 // Names: in the placement store of a cluster (Cluster), or in the data folder of a server
 // on its own (Folder).

@@ -125,13 +125,13 @@ func (m *Meter) openLocked(database string) *Account {
 	return a
 }
 
-// labelLocked lets an account count under a label of its own, from 0.
+// labelLocked counts an account under a label of its own, from 0.
 func (m *Meter) labelLocked(a *Account) {
 	m.mu.labelled[a] = true
 	a.sums.Store(&sums{})
 }
 
-// unlabelLocked lets an account count among the rest.
+// unlabelLocked counts an account among the rest.
 func (m *Meter) unlabelLocked(a *Account) {
 	delete(m.mu.labelled, a)
 	a.sums.Store(m.restSums)

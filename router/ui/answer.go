@@ -33,7 +33,7 @@ func nowhere(r *http.Request) (any, error) {
 	return nil, &failure{http.StatusNotFound, "the page knows nothing at " + r.URL.Path}
 }
 
-// answering returns the handler of a function: what it gives is written as JSON.
+// answering returns the handler of a function: what it returns is written as JSON.
 func (h *handler) answering(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

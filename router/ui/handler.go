@@ -65,11 +65,11 @@ func New(o Options) (*Page, error) {
 	return &Page{protected(m), h, m.Endpoints()}, nil
 }
 
-// contentSecurityPolicy lets the page load from where it came only. Nothing may show it in
+// contentSecurityPolicy allows the page to load only from where it came. Nothing may show it in
 // a frame, and it sends forms nowhere.
 const contentSecurityPolicy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
 
-// protected sets what every answer tells browsers.
+// protected sets the headers of every answer to browsers.
 func protected(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

@@ -9,12 +9,12 @@ import (
 
 // The history that a page which is opened begins with.
 const (
-	historyPeriod  = 5 * time.Second // between two moments
-	historyMoments = 60              // kept: five minutes
+	historyPeriod     = 5 * time.Second // between two samples
+	historySamplesMax = 60              // kept: five minutes
 )
 
-// momentView is counters at one moment, of which the page makes rates.
-type momentView struct {
+// historySample is the counters at one time, of which the page makes rates.
+type historySample struct {
 	TimeMs      int64             `json:"timeMs"`
 	Points      float64           `json:"points"` // of this process, as the next ones
 	Refused     float64           `json:"refused"`
@@ -24,30 +24,30 @@ type momentView struct {
 	Nodes       map[string]uint64 `json:"nodes"`       // samples that live nodes have applied; empty: nobody told
 }
 
-// historyView is the last minutes, the oldest moment first.
+// historyView is the last minutes, the oldest sample first.
 type historyView struct {
-	Moments []momentView `json:"moments"`
+	Samples []historySample `json:"moments"`
 }
 
-// history keeps the moments of the last minutes. It is safe for concurrent use.
+// history keeps the samples of the last minutes. It is safe for concurrent use.
 type history struct {
 	mu      sync.Mutex
-	moments []momentView // guarded by mu; what is in it does not change
+	samples []historySample // guarded by mu; what is in it does not change
 }
 
-func (h *history) add(m momentView) {
+func (h *history) add(m historySample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.moments) == historyMoments {
-		h.moments = append(h.moments[:0:0], h.moments[1:]...)
+	if len(h.samples) == historySamplesMax {
+		h.samples = append(h.samples[:0:0], h.samples[1:]...)
 	}
-	h.moments = append(h.moments, m)
+	h.samples = append(h.samples, m)
 }
 
 func (h *history) view() *historyView {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &historyView{append([]momentView{}, h.moments...)}
+	return &historyView{append([]historySample{}, h.samples...)}
 }
 
 // Watch notes what happens until the context ends, so that a page that is opened can draw
@@ -65,14 +65,14 @@ func (p *Page) Watch(ctx context.Context) {
 	}
 }
 
-// note adds the present moment to the history. A cluster that does not answer leaves its
+// note adds the present counters to the history. A cluster that does not answer leaves its
 // nodes out of it.
 func (h *handler) note(ctx context.Context) {
 	live, err := h.snapshots.live.get(ctx)
 	if err != nil {
 		return
 	}
-	m := momentView{
+	m := historySample{
 		TimeMs: live.TimeMs, Refused: live.Refused, CPUSeconds: live.CPUSeconds, Queries: live.QueriesEnded, Nodes: map[string]uint64{},
 	}
 	for _, points := range live.Points {
@@ -93,8 +93,8 @@ func (h *handler) note(ctx context.Context) {
 func (h *handler) past(r *http.Request) (any, error) {
 	v := h.history.view()
 	if !seesNodes(r) {
-		for i := range v.Moments {
-			v.Moments[i].Nodes = map[string]uint64{}
+		for i := range v.Samples {
+			v.Samples[i].Nodes = map[string]uint64{}
 		}
 	}
 	return v, nil

@@ -19,11 +19,11 @@ func TestHistory(t *testing.T) {
 	p.registry.MustRegister(points)
 	p.status = &tickmeshv1.GetStatusResponse{Nodes: []*tickmeshv1.NodeStatus{{Node: "n1", Alive: true, SamplesApplied: 7}, {Node: "n2", SamplesApplied: 5}}}
 	var got historyView
-	if p.get("/ui/api/history", nil, &got); got.Moments == nil || len(got.Moments) != 0 {
+	if p.get("/ui/api/history", nil, &got); got.Samples == nil || len(got.Samples) != 0 {
 		t.Fatalf("before anything was noted: %+v", got)
 	}
 	const more = 3
-	for i := range historyMoments + more {
+	for i := range historySamplesMax + more {
 		p.now = p.now.Add(historyPeriod)
 		points.WithLabelValues("put", "accepted").Add(2)
 		points.WithLabelValues("line", "accepted").Add(1)
@@ -33,11 +33,11 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	p.get("/ui/api/history", nil, &got)
-	if len(got.Moments) != historyMoments {
-		t.Fatalf("%d moments are kept", len(got.Moments))
+	if len(got.Samples) != historySamplesMax {
+		t.Fatalf("%d moments are kept", len(got.Samples))
 	}
-	for i, m := range got.Moments {
-		at := p.now.Add(time.Duration(i-historyMoments+1) * historyPeriod).UnixMilli()
+	for i, m := range got.Samples {
+		at := p.now.Add(time.Duration(i-historySamplesMax+1) * historyPeriod).UnixMilli()
 		if m.TimeMs != at || m.NodesTimeMs != at || m.Points != float64(3*(i+1+more)) || len(m.Nodes) != 1 || m.Nodes["n1"] != 9 {
 			t.Fatalf("moment %d: %+v", i, m)
 		}
@@ -51,7 +51,7 @@ func TestHistoryWithoutCluster(t *testing.T) {
 	p.page.handler.note(t.Context())
 	var got historyView
 	p.get("/ui/api/history", nil, &got)
-	if len(got.Moments) != 1 || got.Moments[0].TimeMs != p.now.UnixMilli() || len(got.Moments[0].Nodes) != 0 {
+	if len(got.Samples) != 1 || got.Samples[0].TimeMs != p.now.UnixMilli() || len(got.Samples[0].Nodes) != 0 {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -68,7 +68,7 @@ func TestWatch(t *testing.T) {
 		}()
 		time.Sleep(2*historyPeriod + time.Millisecond)
 		synctest.Wait()
-		if n := len(p.page.handler.history.view().Moments); n != 3 {
+		if n := len(p.page.handler.history.view().Samples); n != 3 {
 			t.Errorf("%d moments after two periods", n)
 		}
 		cancel()

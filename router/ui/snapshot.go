@@ -68,7 +68,7 @@ type snapshots struct {
 	live   *snapshot[*liveView]
 }
 
-// remembered is what nodes last told of themselves. Who is dead tells nothing, but is drawn
+// remembered are the last reports of nodes. Who is dead tells nothing, but is drawn
 // where it was.
 type remembered map[string]nodeView
 

@@ -50,7 +50,7 @@ func (s *Server) Kill() {
 	s.served.Wait()
 }
 
-// Stop lets calls end.
+// Stop stops the server gracefully.
 func (s *Server) Stop() {
 	s.API.Shutdown()
 	s.grpc.GracefulStop()

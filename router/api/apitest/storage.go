@@ -43,7 +43,7 @@ func NewStorage(shards int) *Storage {
 	return s
 }
 
-// Renumber gives all series other ids, from the next write on, and begins another
+// Renumber assigns other ids to all series, from the next write on, and begins another
 // generation. Frames with older ids are refused with series.ErrEra.
 func (s *Storage) Renumber() {
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func (s *Storage) Status(_ context.Context, withoutShards bool) (*tickmeshv1.Get
 	return m, nil
 }
 
-// Drain refuses to drain the only node, but tells what it would move.
+// Drain refuses to drain the only node, but returns what it would move.
 func (s *Storage) Drain(_ context.Context, node string, dryRun bool) (*tickmeshv1.DrainResponse, error) {
 	if node != NodeName {
 		return nil, fmt.Errorf("%w: node %q", wire.ErrNotFound, node)
@@ -212,7 +212,7 @@ func (s *Storage) Drain(_ context.Context, node string, dryRun bool) (*tickmeshv
 	}, nil
 }
 
-// Forecast tells that of a drain as Drain does, and that a new node would get shard 0.
+// Forecast returns that of a drain as Drain does, and that a new node would get shard 0.
 func (s *Storage) Forecast(_ context.Context, request *tickmeshv1.ForecastRequest) (*tickmeshv1.ForecastResponse, error) {
 	m := &tickmeshv1.ForecastResponse{}
 	for _, n := range request.GetAdded() {

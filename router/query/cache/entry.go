@@ -55,7 +55,7 @@ func (e *entry) find(key []byte) (place int, found bool) {
 	return place, found
 }
 
-// add puts a column for a series that has none. The lock is held, or nobody else knows e.
+// add adds a column for a series that has none. The lock is held, or nobody else has e.
 func (e *entry) add(key string, c *column) {
 	if e.mu.index == nil {
 		e.mu.index = map[string]int{}

@@ -24,7 +24,7 @@ const (
 	staleParameter   = "stale_ms"
 )
 
-// staleMax is the most that a reader may put up with.
+// staleMax is the most staleness that a reader may accept.
 const staleMax = 24 * time.Hour
 
 // Error describes which parameter or header cannot be understood, and why.
@@ -32,7 +32,7 @@ type Error struct{ Name, Reason string }
 
 func (e *Error) Error() string { return fmt.Sprintf("'%s' %s", e.Name, e.Reason) }
 
-// Of reads what a request puts up with. A parameter partial without a value counts as yes.
+// Of returns the consistency that a request accepts. A parameter partial without a value counts as yes.
 // Error: an *Error.
 func Of(header http.Header, form url.Values) (o scan.Consistency, err error) {
 	partial := header.Get(PartialHeader)

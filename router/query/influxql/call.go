@@ -16,7 +16,7 @@ type call struct {
 	expr     *ql.Call
 	name     string
 	place    int         // among the symbols
-	kind     answer.Kind // of what it gives
+	kind     answer.Kind // of its values
 	selector bool        // it is all there is and picks single points: they keep their time
 	span     load.Span   // of the points that it is computed from
 	inner    *call
@@ -29,7 +29,7 @@ type call struct {
 	tags       []string
 }
 
-// point is what a call gives.
+// point is a value of a call.
 type point struct {
 	time   int64
 	number float64     // NaN: null, or a text
@@ -129,7 +129,7 @@ func (s *selection) extended(of load.Span) load.Span {
 	return of
 }
 
-// isTransform reports whether a function gives points for neighbouring points, not for windows.
+// isTransform reports whether a function returns points for neighbouring points, not for windows.
 func isTransform(name string) bool {
 	switch name {
 	case "derivative", "non_negative_derivative", "difference", "non_negative_difference", "moving_average", "elapsed", "cumulative_sum":

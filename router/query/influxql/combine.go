@@ -107,7 +107,7 @@ func adderOf(name string) adder {
 	}
 }
 
-// unknownTime stands for the time of a point that windows do not tell.
+// unknownTime is the time of a point that windows do not have.
 const unknownTime = math.MinInt64
 
 func timeOf(times []int64, i int) int64 {

@@ -115,7 +115,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 // run executes the statements one after the other, as far as the first that fails, whose
-// error it gives.
+// error it returns.
 func (h *handler) run(ctx context.Context, entry *admission.Entry, w http.ResponseWriter, q *request) error {
 	reader := h.shell.Reader(q.consistency)
 	out := answer.New(&missingTeller{ResponseWriter: w, reader: reader}, q.form)

@@ -30,7 +30,7 @@ func manySamples(t *testing.T, n, seriesCount int) *scantest.Memory {
 	return m
 }
 
-// TestAnswerLongerThanMemory: rows that are one stream are read in stretches that fit.
+// TestAnswerLongerThanMemory: rows that are one stream are read in ranges that fit.
 func TestAnswerLongerThanMemory(t *testing.T) {
 	const n = 20_000
 	m := manySamples(t, n, 4)
@@ -65,8 +65,8 @@ func TestAnswerLongerThanMemory(t *testing.T) {
 	}
 }
 
-// TestStretches: stretches are next to each other and cover the span.
-func TestStretches(t *testing.T) {
+// TestRanges: ranges are next to each other and cover the span.
+func TestRanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	instants := []int64{-1 << 62, -1, 0, 1, oracleStartMs * load.NsPerMs, 1 << 62}
 	for range 2000 {
@@ -83,16 +83,16 @@ func TestStretches(t *testing.T) {
 		if s.From > s.To {
 			continue
 		}
-		all := s.stretches()
+		all := s.ranges()
 		if !s.ascending {
 			slices.Reverse(all)
 		}
 		from := s.From
-		for i, stretch := range all {
-			if stretch.From != from || stretch.To < stretch.From || i == len(all)-1 && stretch.To != s.To || len(all) > 40 {
+		for i, within := range all {
+			if within.From != from || within.To < within.From || i == len(all)-1 && within.To != s.To || len(all) > 40 {
 				t.Fatalf("%d to %d: %v", s.From, s.To, all)
 			}
-			from = stretch.To + 1
+			from = within.To + 1
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
-// Databases knows the databases that there are. The default database is "" and always there.
+// Databases lists the databases that there are. The default database is "" and always there.
 type Databases interface {
 	// List returns the sorted names of all databases.
 	List(ctx context.Context) ([]string, error)
@@ -28,9 +28,9 @@ type Options struct {
 	Source    scan.Source  // of the Controller, where that is to count and bound what is read
 	Deleter   scan.Deleter // nil: statements that delete are refused
 	Databases Databases    // nil: those that have series; CREATE does nothing, DROP deletes the series
-	// WithConsistency returns the source for the reads of one request that puts up with something
+	// WithConsistency returns the source for the reads of one request with a consistency
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
-	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
+	// X-Tickmesh-Stale-Ms), and a function that returns, once they have ended, the shards that are missing.
 	// nil: Source answers these requests too.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
 	// Retention returns how long samples of a database are kept, for SHOW RETENTION POLICIES; 0: for

@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
-// reduce appends what a function gives for the values of one window, which are in the
+// reduce appends what a function returns for the values of one window, which are in the
 // order of the answer and may be put into another one.
 func (s *selection) reduce(c *call, in []sample, points []point) []point {
 	if len(in) == 0 {

@@ -12,7 +12,7 @@ import (
 
 type measurementKey struct{ database, name string }
 
-// schema knows the measurements that a statement has asked for. It implements
+// schema has the measurements that a statement has asked for. It implements
 // ql.FieldMapper and ql.CallTypeMapper.
 type schema struct {
 	x            *execution
@@ -77,7 +77,7 @@ func (s *schema) CallType(name string, arguments []ql.DataType) (ql.DataType, er
 	return callType(name, arguments)
 }
 
-// callType returns the type of what a function gives.
+// callType returns the type of a function's values.
 func callType(name string, arguments []ql.DataType) (ql.DataType, error) {
 	var first ql.DataType
 	if len(arguments) > 0 {

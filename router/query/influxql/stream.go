@@ -12,7 +12,7 @@ import (
 )
 
 // isOneStream reports whether all rows are of one series in the order of time, so that they
-// can be read a stretch of time after the other.
+// can be read a range of time after the other.
 func (s *selection) isOneStream() bool {
 	if len(s.by) > 0 || len(s.stmt.Sources) != 1 || s.slimit > 0 || s.soffset > 0 {
 		return false
@@ -21,28 +21,28 @@ func (s *selection) isOneStream() bool {
 	return ok
 }
 
-// rawStream answers rows stretch by stretch: a LIMIT is reached early, and no more than a
-// stretch is held.
+// rawStream answers rows range by range: a LIMIT is reached early, and no more than a
+// range is held.
 func (s *selection) rawStream(out answer.Sink) error {
 	m, ok := s.stmt.Sources[0].(*ql.Measurement)
 	if !ok {
 		return nil
 	}
 	series := s.newRawSeries(&load.Group{Name: m.Name}, out)
-	for _, stretch := range s.stretches() {
-		if err := s.rawStretch(series, stretch, splitsMax); err != nil || series.isFull() {
+	for _, within := range s.ranges() {
+		if err := s.rawRange(series, within, splitsMax); err != nil || series.isFull() {
 			return err
 		}
 	}
 	return nil
 }
 
-// splitsMax bounds how often a stretch is halved.
+// splitsMax bounds how often a range is halved.
 const splitsMax = 12
 
-// rawStretch answers the rows of a stretch; of one that needs more memory than there is,
+// rawRange answers the rows of a range; of one that needs more memory than there is,
 // first those of one half, then those of the other.
-func (s *selection) rawStretch(series *rawSeries, of load.Span, splits int) error {
+func (s *selection) rawRange(series *rawSeries, of load.Span, splits int) error {
 	outer := s.held
 	s.held = &load.Holding{}
 	tables, err := s.read(of)
@@ -63,7 +63,7 @@ func (s *selection) rawStretch(series *rawSeries, of load.Span, splits int) erro
 		halves[0], halves[1] = halves[1], halves[0]
 	}
 	for _, half := range halves {
-		if err := s.rawStretch(series, half, splits-1); err != nil || series.isFull() {
+		if err := s.rawRange(series, half, splits-1); err != nil || series.isFull() {
 			return err
 		}
 	}
@@ -71,22 +71,22 @@ func (s *selection) rawStretch(series *rawSeries, of load.Span, splits int) erro
 }
 
 // Stretches begin with an hour and grow by this factor.
-const stretchFactor = 4
+const rangeGrowth = 4
 
-// stretches cuts the span of the selection. Where the answer begins at a time that is
-// given, the first stretch begins there and is the shortest; where it begins before all
-// points, the stretches are the longer the older they are.
-func (s *selection) stretches() []load.Span {
+// ranges cuts the span of the selection. Where the answer begins at a time that is
+// given, the first range begins there and is the shortest; where it begins before all
+// points, the ranges are the longer the older they are.
+func (s *selection) ranges() []load.Span {
 	now := s.now.UnixNano()
-	var cuts []int64 // each the first time of a stretch, but of the first one; ascending
+	var cuts []int64 // each the first time of a range, but of the first one; ascending
 	switch {
 	case s.ascending && s.From > ql.MinTime:
-		for d := int64(time.Hour); d < ql.MaxTime/stretchFactor && s.From < ql.MaxTime-d && s.From+d < s.To; d *= stretchFactor {
+		for d := int64(time.Hour); d < ql.MaxTime/rangeGrowth && s.From < ql.MaxTime-d && s.From+d < s.To; d *= rangeGrowth {
 			cuts = append(cuts, s.From+d)
 		}
 	default:
 		newest := min(s.To, now)
-		for d := int64(time.Hour); d < ql.MaxTime/stretchFactor && newest > ql.MinTime+d && newest-d > s.From; d *= stretchFactor {
+		for d := int64(time.Hour); d < ql.MaxTime/rangeGrowth && newest > ql.MinTime+d && newest-d > s.From; d *= rangeGrowth {
 			cuts = append([]int64{newest - d}, cuts...)
 		}
 	}

@@ -277,7 +277,7 @@ func sortedNumbers(values []float64) []float64 {
 	return numbers
 }
 
-// percentile does what Percentile of Apache Commons Math 3 does: position is
+// percentile computes as Percentile of Apache Commons Math 3 does: position is
 // counted from 1, and between two positions the estimate is linear. OpenTSDB
 // applies the two ep families to integers only and computes all others by the
 // legacy position; here each family does what its name says.

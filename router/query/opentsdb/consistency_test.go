@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 )
 
-// TestConsistency: what a request puts up with reaches the source, once for all its scans;
+// TestConsistency: the consistency of a request reaches the source, once for all its scans;
 // what is missing is in the answer's header.
 func TestConsistency(t *testing.T) {
 	var asked []scan.Consistency

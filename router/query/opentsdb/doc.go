@@ -48,7 +48,7 @@
 //   - wildcard is anchored on both sides whatever its form; regexp is RE2.
 //   - Windows of a calendar never depend on where the data starts: see calendar.
 //   - The fill policy scalar takes its number: 1m-avg-scalar(5).
-//   - A filter on an unknown tag name or value gives an empty answer; an unknown
+//   - A filter on an unknown tag name or value returns an empty answer; an unknown
 //     metric is an error, as in OpenTSDB.
 //   - tsuids are the series' keys in hexadecimal digits.
 //   - Results without a point in the range are left out.

@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// fillPolicy describes what a window without a sample gives (net.opentsdb.core.FillPolicy).
+// fillPolicy describes the value of a window without a sample (net.opentsdb.core.FillPolicy).
 type fillPolicy uint8
 
 const (

@@ -16,13 +16,13 @@ import (
 // field has a default.
 type Options struct {
 	Source scan.Source // of Controller.Source, so that scans are charged to their query
-	// Admission lets queries in and bounds their time and memory. nil: one of its own,
+	// Admission admits queries and bounds their time and memory. nil: one of its own,
 	// with its defaults.
 	Admission *admission.Controller
 	Deleter   scan.Deleter // nil: requests that delete are refused
-	// WithConsistency returns the source for the scans of one request that puts up with something
+	// WithConsistency returns the source for the scans of one request with a consistency
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
-	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
+	// X-Tickmesh-Stale-Ms), and a function that returns, once they have ended, the shards that are missing.
 	// The answer names these in the header X-Tickmesh-Missing-Shards; its status is 200,
 	// because clients like Grafana show no other. nil: Source answers these requests too,
 	// and nothing is missing.

@@ -3,5 +3,5 @@
 // logged. A language decides what a request says and how answers and errors look to its
 // clients. Requests of other origins, and their preflights, are judged before they come here.
 //
-// The package knows no language, and writes no body.
+// The package depends on no language, and writes no body.
 package shell

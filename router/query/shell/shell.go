@@ -20,8 +20,8 @@ type Options struct {
 	// Source is where queries read. It is of Controller.Source, so that scans are charged to
 	// their query; where Admission is nil, it is any.
 	Source scan.Source
-	// WithConsistency returns the source for one request that puts up with something, and tells, once
-	// its scans have ended, the shards that are missing. Nil: Source answers these requests
+	// WithConsistency returns the source for one request with a consistency, and a function that
+	// returns, once its scans have ended, the shards that are missing. Nil: Source answers these requests
 	// too, and nothing is missing.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
 	Admission       *admission.Controller // nil: one of its own, with default limits
@@ -35,7 +35,7 @@ type Options struct {
 // concurrent use.
 type Shell struct {
 	Admission       *admission.Controller
-	Source          scan.Source // of reads that put up with nothing
+	Source          scan.Source // of reads that accept nothing stale or partial
 	Clock           func() time.Time
 	Log             *slog.Logger
 	dialect         string
@@ -62,7 +62,7 @@ func New(o Options) *Shell {
 	return s
 }
 
-// Run lets a query in, calls serve, and ends the query with serve's error, also when it
+// Run admits a query, calls serve, and ends the query with serve's error, also when it
 // panics. Dialect and User of the query are filled in. Errors are those of admission.Begin and
 // of serve.
 func (s *Shell) Run(ctx context.Context, q admission.Query, serve func(context.Context, *admission.Entry) error) (err error) {

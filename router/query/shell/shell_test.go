@@ -48,7 +48,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestReader: shards that are missing are told and counted, of reads that put up with that.
+// TestReader: shards that are missing are told and counted, of reads that accept that.
 func TestReader(t *testing.T) {
 	asked := scan.Consistency{}
 	s := New(Options{Dialect: "test", Registerer: prometheus.NewRegistry(), WithConsistency: func(o scan.Consistency) (scan.Source, func() []uint16) {

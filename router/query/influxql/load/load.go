@@ -86,8 +86,8 @@ func (l *Loader) selector(fields []string) scan.Selector {
 	return scan.Selector{Database: l.Of.database, Metric: l.Of.name, Matchers: append(slices.Clone(l.Condition.Matchers), fieldMatcher(series.FieldTagName, fields))}
 }
 
-// piece is one series as it was read.
-type piece struct {
+// seriesData is one series as it was read.
+type seriesData struct {
 	id     string // of its tags without _field
 	order  string
 	tags   []answer.Tag
@@ -96,16 +96,16 @@ type piece struct {
 	values []float64
 }
 
-// pieces collects the series that one visitor sees.
-type pieces struct {
+// seriesCollector collects the series that one visitor sees.
+type seriesCollector struct {
 	loader *Loader
 	key    []byte
 	parts  []series.Tag
 	skip   bool
 	times  []int64
 	values []float64
-	all    []piece
-	last   []int64 // times of the piece before
+	all    []seriesData
+	last   []int64 // times of the series before
 }
 
 // Tables reads samples and joins the fields of each set of tags.
@@ -115,7 +115,7 @@ func (l *Loader) Tables(of Span) ([]*Table, error) {
 	if request.FromMs > request.ToMs {
 		return nil, nil
 	}
-	workers := make([]pieces, l.reader.Parallel)
+	workers := make([]seriesCollector, l.reader.Parallel)
 	for i := range workers {
 		workers[i].loader = l
 	}
@@ -123,7 +123,7 @@ func (l *Loader) Tables(of Span) ([]*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []piece
+	var all []seriesData
 	for i := range workers {
 		if err := workers[i].finish(); err != nil {
 			return nil, err
@@ -134,7 +134,7 @@ func (l *Loader) Tables(of Span) ([]*Table, error) {
 }
 
 // visit takes a stretch of a series.
-func (p *pieces) visit(c *scan.Chunk) error {
+func (p *seriesCollector) visit(c *scan.Chunk) error {
 	if string(c.Key) != string(p.key) {
 		if err := p.finish(); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (p *pieces) visit(c *scan.Chunk) error {
 
 // trim drops what cannot be among the rows of the answer: a row stands behind all earlier
 // values of each of its fields.
-func (p *pieces) trim() {
+func (p *seriesCollector) trim() {
 	most, n := p.loader.RowsMax, len(p.times)
 	switch {
 	case most == 0 || n <= most:
@@ -173,7 +173,7 @@ func (p *pieces) trim() {
 }
 
 // begin looks at the key of a series: one that the condition leaves out by its tags is skipped.
-func (p *pieces) begin() (skip bool, err error) {
+func (p *seriesCollector) begin() (skip bool, err error) {
 	_, _, p.parts, err = series.Key(p.key).Parts(p.parts[:0])
 	if err != nil {
 		return false, err
@@ -200,19 +200,19 @@ func ValueOfPart(parts []series.Tag, name string) string {
 }
 
 // finish keeps the series that has been visited, if any.
-func (p *pieces) finish() error {
+func (p *seriesCollector) finish() error {
 	if len(p.key) == 0 {
 		return nil
 	}
 	if len(p.times) > 0 {
 		tags, order, field := splitTags(p.parts)
-		kept := piece{id: IDOf(tags), order: order, tags: tags, field: slices.Index(p.loader.fields, field), values: slices.Clone(p.values)}
+		kept := seriesData{id: IDOf(tags), order: order, tags: tags, field: slices.Index(p.loader.fields, field), values: slices.Clone(p.values)}
 		if !slices.Equal(p.last, p.times) {
 			p.last = slices.Clone(p.times)
 		}
 		kept.times = p.last
 		p.all = append(p.all, kept)
-		if err := p.loader.reader.Take(p.loader.held, int64(pieceBytes+2*len(p.key))); err != nil {
+		if err := p.loader.reader.Take(p.loader.held, int64(seriesDataBytes+2*len(p.key))); err != nil {
 			return err
 		}
 	}
@@ -220,9 +220,9 @@ func (p *pieces) finish() error {
 	return nil
 }
 
-// pieceBytes is about what a piece takes beside its samples: in its list, in the list of
+// seriesDataBytes is about what a series takes beside its samples: in its list, in the list of
 // all, and as a table.
-const pieceBytes = 400
+const seriesDataBytes = 400
 
 // splitTags returns the tags of a series without _field, a text by which tables of one
 // measurement are put into order, and the series' field.
@@ -262,9 +262,9 @@ func IDOf(tags []answer.Tag) string {
 	return string(key)
 }
 
-// join makes one table of the pieces of each set of tags, in the order of the tags.
-func (l *Loader) join(all []piece) ([]*Table, error) {
-	slices.SortStableFunc(all, func(a, b piece) int { return cmp.Or(strings.Compare(a.id, b.id), cmp.Compare(a.field, b.field)) })
+// join makes one table of the series of each set of tags, in the order of the tags.
+func (l *Loader) join(all []seriesData) ([]*Table, error) {
+	slices.SortStableFunc(all, func(a, b seriesData) int { return cmp.Or(strings.Compare(a.id, b.id), cmp.Compare(a.field, b.field)) })
 	var tables []*Table
 	for len(all) > 0 {
 		n := 1
@@ -292,7 +292,7 @@ func (l *Loader) join(all []piece) ([]*Table, error) {
 }
 
 // joinOne makes a table; nil: the condition leaves nothing.
-func (l *Loader) joinOne(parts []piece) (*Table, error) {
+func (l *Loader) joinOne(parts []seriesData) (*Table, error) {
 	times := parts[0].times
 	for _, p := range parts[1:] {
 		times = Union(times, p.times)
@@ -448,8 +448,8 @@ func Union(a, b []int64) []int64 {
 	return append(append(merged, a[i:]...), b[j:]...)
 }
 
-// spreadOver puts the values of a piece at their places among times, which hold its own.
-func spreadOver(times []int64, p *piece) []float64 {
+// spreadOver puts the values of a series at their places among times, which hold its own.
+func spreadOver(times []int64, p *seriesData) []float64 {
 	if len(times) == len(p.times) {
 		return p.values
 	}

@@ -103,7 +103,7 @@ func (l *Loader) searchDays(of Span, read *WindowRead, all *scan.Request) (map[s
 			if len(series) == SearchSeriesMax {
 				return errManySeries
 			}
-			f = &found{worker: &windowWorker{pieces: pieces{loader: l}, read: read, span: of}}
+			f = &found{worker: &windowWorker{seriesCollector: seriesCollector{loader: l}, read: read, span: of}}
 			if err := f.worker.start(c.Key); err != nil {
 				return err
 			}

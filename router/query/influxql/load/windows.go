@@ -30,7 +30,7 @@ type WindowRead struct {
 
 // windowWorker folds the series that one visitor sees into windows.
 type windowWorker struct {
-	pieces
+	seriesCollector
 	read   *WindowRead
 	span   Span
 	now    *Windows
@@ -218,7 +218,7 @@ func (w *windowWorker) close() error {
 	}
 	w.result = append(w.result, t)
 	w.key = w.key[:0]
-	return l.reader.Take(l.held, int64(pieceBytes+2*len(w.key)))
+	return l.reader.Take(l.held, int64(seriesDataBytes+2*len(w.key)))
 }
 
 // Newest reads the newest value of each series, if it can be told by that alone: ok is
@@ -226,7 +226,7 @@ func (w *windowWorker) close() error {
 func (l *Loader) Newest(of Span, fields []string) (all []*Table, ok bool, err error) {
 	from, to := MsRange(of.From, of.To)
 	selector := l.selector(fields)
-	w := windowWorker{pieces: pieces{loader: l}, read: &WindowRead{Aggregates: scan.AggregateLast}, span: of}
+	w := windowWorker{seriesCollector: seriesCollector{loader: l}, read: &WindowRead{Aggregates: scan.AggregateLast}, span: of}
 	ok = true
 	err = l.reader.Source.Last(l.reader.Ctx, &selector, from, l.reader.Entry.Limits(), func(p scan.Point) error {
 		if p.TimeMs > to || p.Value != p.Value {
