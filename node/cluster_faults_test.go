@@ -180,7 +180,7 @@ func (c *testCluster) joinLinks() {
 	clear(c.mu.cut)
 }
 
-// move gives a shard's oldest place to a node that has none of it.
+// move moves a shard's oldest replica to a node that has none of it.
 func (c *testCluster) move(shard uint16, to string) {
 	incarnation := c.reach("", to).Incarnation()
 	c.place(func(m shardmap.Map) shardmap.Map {

@@ -9,7 +9,7 @@ import (
 )
 
 // The data of a node as its readers see it: all of what is applied here, whoever leads.
-// Confirm says beforehand of which shards that is enough. These methods are the whole face
+// Confirm returns beforehand the shards of which that is enough. These methods are the whole face
 // of the engine; nobody outside the node can apply, checkpoint or install.
 var _ scan.Dated = (*Node)(nil)
 

@@ -38,7 +38,7 @@ func (n *Node) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs
 
 // DeleteParts is Delete for callers that go on with some shards elsewhere: each shard
 // has its own outcome, in the order of the selector. An error stands for all shards:
-// nothing was proposed, or nobody knows.
+// nothing was proposed, or that is unknown.
 //
 // With an id, a shard in which a delete of that id was done is left as it is: what was
 // written since then stays. Its outcome is that of one that was done now.

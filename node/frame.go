@@ -52,7 +52,7 @@ func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, 
 }
 
 // WriteParts is Write for callers that go on with some parts elsewhere: each part has
-// its own outcome. An error stands for all parts: none was proposed, or nobody knows.
+// its own outcome. An error stands for all parts: none was proposed, or that is unknown.
 func (n *Node) WriteParts(ctx context.Context, frame *series.Frame) ([]PartOutcome, error) {
 	w, err := n.prepare(ctx, frame)
 	if err == nil {

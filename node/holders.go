@@ -12,7 +12,7 @@ import (
 // awaitHolders waits until every full voter of a shard has all of its log that is
 // applied here, or until the context ends, and returns the replicas that have it and the
 // full voters that are not known to. Errors: replica.NotLeaderError, and errClosed and
-// others of kind series.ErrUnavailable when nobody knows.
+// others of kind series.ErrUnavailable when that is unknown.
 func (n *Node) awaitHolders(ctx context.Context, shard uint16) (copies, missing int, err error) {
 	if n.loop.groups[shard].single.Load() {
 		return 1, 0, nil

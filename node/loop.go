@@ -381,7 +381,7 @@ func (l *loop) awaitSpace(answer error) (closed bool) {
 	return l.queue.mu.closed
 }
 
-// breakOff ends the loop's work: nobody knows what the log has, so the machine may not
+// breakOff ends the loop's work: it is unknown what the log has, so the machine may not
 // be used any more.
 func (l *loop) breakOff(err error) {
 	l.failed, l.broken = true, err

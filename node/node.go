@@ -23,7 +23,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/transfer"
 )
 
-// Options of a Node.
+// Options configure a Node.
 type Options struct {
 	FS      vfs.FS
 	DataDir string

@@ -14,7 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// oracle knows what must be in a node and what may be: a write or delete that gave
+// oracle records what must be in a node and what may be: a write or delete that returned
 // an error may have happened or not, and a sample that such a delete concerns may
 // be there or not.
 type oracle struct {

@@ -191,7 +191,7 @@ func TestOneCopyOfThreeDiffers(t *testing.T) {
 	}
 }
 
-// TestTwoCopiesDiffer: with two copies whose checksums hold nobody knows which one is
+// TestTwoCopiesDiffer: with two copies whose checksums hold it is unknown which one is
 // right. Nothing is changed, and a person is told.
 func TestTwoCopiesDiffer(t *testing.T) {
 	t.Parallel()

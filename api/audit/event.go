@@ -13,7 +13,7 @@ type Outcome string
 // The outcomes.
 const (
 	OK      Outcome = "ok"
-	Refused Outcome = "refused" // nobody knows the caller, or a right is missing
+	Refused Outcome = "refused" // the caller is unknown, or a right is missing
 	Failed  Outcome = "failed"
 )
 

@@ -138,7 +138,7 @@ func (i Identity) Fits(c *x509.Certificate) bool {
 	return err == nil && name == i.Name && slices.Equal(hosts, i.hosts()) && c.Subject.CommonName == i.shortName()
 }
 
-// IdentityOf returns what a certificate says of its holder, for a renewal that changes
+// IdentityOf returns the identity in a certificate, for a renewal that changes
 // nothing; otherwise, if its name cannot be read.
 func IdentityOf(c *x509.Certificate, otherwise Identity) Identity {
 	name, err := NameOf(c)

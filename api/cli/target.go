@@ -65,7 +65,7 @@ func (s *targetSettings) open(target string) (archive.Store, error) {
 	return archive.WithKeys(store, keys), nil
 }
 
-// writeReport tells the file of --report what was done. It is written in place: in
+// writeReport writes to the file of --report what was done. It is written in place: in
 // Kubernetes the termination message is a file that is mounted.
 func (s *targetSettings) writeReport(v any) error {
 	if s.report == "" {

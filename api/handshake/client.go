@@ -12,7 +12,7 @@ import (
 
 // DialOptions are the interceptors for a connection of the process self to a node:
 // they add the Hello, and turn an answer of someone else into wire.ErrWrongNode or
-// what else Check gives. They also turn gRPC's statuses into errors as
+// what else Check returns. They also turn gRPC's statuses into errors as
 // wire.FromStatus does.
 func DialOptions(self func() Hello, toNode, toIncarnation string) []grpc.DialOption {
 	c := &client{self: func() Hello { return self().To(toNode, toIncarnation) }}
@@ -68,7 +68,7 @@ func checkHeader(self Hello, header metadata.MD) error {
 	return CheckAnswer(self, answer)
 }
 
-// clientStream checks who answers before it gives what was answered.
+// clientStream checks who answers before it returns what was answered.
 type clientStream struct {
 	grpc.ClientStream
 	self    Hello

@@ -11,5 +11,5 @@
 // left out, since a field that comes behind the body must not change who calls or which
 // database is meant (RFC 9110, 6.5.1).
 //
-// It knows no connection, no parser and no handler.
+// It depends on no connection, no parser and no handler.
 package http1

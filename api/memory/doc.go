@@ -30,7 +30,7 @@
 //	spare             5        10     5         4         the program, stacks, buffers of sockets
 //
 // Shares are bounds and not reservations: most are empty most of the time, and the kernel uses
-// memory that nobody holds for its cache of files, which it gives back when needed. Flags and
+// memory that nobody holds for its cache of files, which it frees when needed. Flags and
 // constants may bound a share further, and never raise it. What it cannot use then is added to
 // series, or to spare in a router; on a machine with much memory that is most of the limit. The
 // nodes of a local cluster get equal parts of each share.

@@ -1,5 +1,5 @@
 // Package oidc verifies bearer tokens that are JSON Web Tokens (RFC 7519) of OpenID Connect
-// issuers. It knows neither users nor rights: it returns the claims of a token whose signature,
+// issuers. It depends on neither users nor rights: it returns the claims of a token whose signature,
 // issuer, audience and times are right.
 //
 // # Keys

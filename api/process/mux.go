@@ -13,7 +13,7 @@ import (
 
 // MuxOptions say what the HTTP port of a process answers.
 type MuxOptions struct {
-	Own       http.Handler // of what only this process answers, and of what nobody knows
+	Own       http.Handler // of what only this process answers, and of unknown paths
 	Registry  *Registry
 	Ready     *Readiness
 	Compactor Compactor // nil: there is nothing to compact

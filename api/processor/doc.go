@@ -6,7 +6,7 @@
 // A Pool has a slot for each goroutine that may do heavy work at a time. A request begins with an
 // allowance of time in which it needs no slot, so that cheap ones never wait; from then on, or
 // from the moment that it is known to be heavy, its goroutines work in slots only. They call Pace
-// as they go, which gives the slot to others after a while:
+// as they go, which passes the slot to others after a while:
 //
 //	ctx, work := pool.Begin(ctx, owner)  // of a request, on the goroutine that serves it
 //	defer work.EndAll()

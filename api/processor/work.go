@@ -115,7 +115,7 @@ func (w *Work) mayKeep(now time.Time) bool {
 	return !w.pool.crowded() && (sliceLeft || w.pool.waiters.Load() == 0 && !w.pool.smallLately())
 }
 
-// Idle is called before a wait. It gives up the slot, and reports whether there was one. The time
+// Idle is called before a wait. It releases the slot, and reports whether there was one. The time
 // until the next Pace does not count as work.
 func (w *Work) Idle() (held bool) {
 	if w == nil {

@@ -48,7 +48,7 @@ type File[T any] struct {
 
 type fileDescriptions struct{ good, reloads *prometheus.Desc }
 
-// Open reads the file for the first time. Parse gives what the text means and must not
+// Open reads the file for the first time. Parse returns what the text means and must not
 // keep it. Errors: those of reading, and of parse.
 func Open[T any](o Options, parse func(name string, text []byte) (T, error)) (*File[T], error) {
 	if o.Logger == nil {

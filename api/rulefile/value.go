@@ -25,7 +25,7 @@ type Value struct {
 	node *yaml.Node
 }
 
-// Parse reads the text of a file; the name is for messages. A text without content gives
+// Parse reads the text of a file; the name is for messages. A text without content is
 // a Value without fields. Errors: ErrFile.
 func Parse(file string, text []byte) (Value, error) {
 	top := Value{file: file, node: &yaml.Node{Kind: yaml.MappingNode, Line: 1}}

@@ -148,7 +148,7 @@ func (h *Holding) change(bytes int64, take func(more int64) error) error {
 	return nil
 }
 
-// Close gives back all that is charged.
+// Close releases all that is charged.
 func (h *Holding) Close() { _ = h.Hold(0) } // which takes nothing
 
 // LimitError describes which limit a request met.

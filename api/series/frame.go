@@ -137,6 +137,6 @@ var (
 	// the shard's ids has to be forgotten, and the batch sent with keys.
 	ErrEra = errors.New("series ids of another era")
 	// ErrBatchOld: the write's counter is so far behind others of its session that
-	// nobody knows any more whether it was applied.
+	// it is unknown whether it was applied.
 	ErrBatchOld = errors.New("batch id is older than what is remembered")
 )

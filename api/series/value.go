@@ -8,7 +8,7 @@ import "math"
 //
 // Within these bounds mantissa and power are exact as float64, so their quotient
 // is the correctly rounded value of the decimal: the same bits that
-// strconv.ParseFloat gives for its text (Clinger, "How to Read Floating Point
+// strconv.ParseFloat returns for its text (Clinger, "How to Read Floating Point
 // Numbers Accurately", 1990).
 type Number struct {
 	Mantissa int64

@@ -7,6 +7,6 @@
 //
 // The settings that several processes have are here: TLS (PublicTLS, PeerTLS), the cluster that
 // they are of (Cluster), how they are run and watched (Operation), and where a command finds its
-// cluster (Client). What one role alone is told is defined beside that role. The package knows no
+// cluster (Client). What one role alone is told is defined beside that role. The package depends on no
 // role, and starts nothing.
 package settings

@@ -189,7 +189,7 @@ func (m Map) Moving() int {
 	return moving
 }
 
-// Allocates reports whether m, which follows before (nil: nothing), gives raft ids or begins an
+// Allocates reports whether m, which follows before (nil: nothing), allocates raft ids or begins an
 // era in a shard whose row names the node, in either of them. Were m lost, another map could
 // give the same again, so the node must not go by m before others can know that it has seen m.
 func (m *Map) Allocates(before *Map, node string) bool {

@@ -29,7 +29,7 @@ func (b *board) said() NodeCopies {
 	return n
 }
 
-// late makes the board's copy one that came late to a fresh group: it knows no configuration.
+// late makes the board's copy one that came late to a fresh group: it has no configuration.
 func (b *board) late(id uint64, role Role) {
 	b.life, b.copies = 0, []Copy{{RaftID: id, Era: 1, Role: role}}
 }

@@ -126,7 +126,7 @@ func (s Seen) CheckSwap(next Map) error {
 // concurrent use. Each call ends with ErrUnavailable when the store does not answer
 // within a bounded time, or when ctx ends first with the error of ctx.
 type Store interface {
-	// Load returns what the store has now. A store that was rolled back gives the error
+	// Load returns what the store has now. A store that was rolled back returns the error
 	// in View.Err as well as by return.
 	Load(ctx context.Context) (View, error)
 

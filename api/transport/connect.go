@@ -32,7 +32,7 @@ func defaultConnectTimes() connectTimes {
 }
 
 // total returns a time within which each attempt ends by itself. gRPC's own bound must not
-// come first: it knows no phases.
+// come first: it has no phases.
 func (t *connectTimes) total() time.Duration { return t.dial + 2*t.handshakeMax }
 
 // peersMax bounds the addresses whose times are kept.

@@ -77,7 +77,7 @@ func requestFor(w *model.Writer, o *model.Operation, speaks dialect) (r requestO
 
 // do sends one request to a router and returns the answer's body. Errors: ErrRefused
 // for what a client did wrong, errUnavailable for what may be tried again; any other
-// error says that there is no answer. unknown says that the name asked for does not
+// error means that there is no answer. unknown reports that the name asked for does not
 // exist.
 func (a *Audit) do(ctx context.Context, r requestOf) (answer []byte, unknown bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.RequestTimeout)

@@ -110,7 +110,7 @@ func scale(ctx context.Context, s *Stage) error {
 	return nil
 }
 
-// replaceDisk gives a leader an empty disk under its old name, waits until it is
+// replaceDisk replaces the disk of a leader by an empty one under its old name, waits until it is
 // rebuilt, and starts its old disk again, which has to be refused; so is a copy of its
 // new disk.
 func replaceDisk(ctx context.Context, s *Stage) error {

@@ -7,7 +7,7 @@ import "time"
 // test itself may take.
 const standstillMax = 90 * time.Second
 
-// standstill tells a wait in which something happens from one in which nothing does. The
+// standstill distinguishes a wait in which something happens from one in which nothing does. The
 // state is what would change. The zero value begins at its first call.
 type standstill[S comparable] struct {
 	state S

@@ -37,7 +37,7 @@ type ClusterOptions struct {
 	NodeFlags   []string // further flags, of a standalone server too
 	RouterFlags []string
 	Env         []string
-	// DiskBytes gives each node a disk of its own, so that its power can be cut; 0: no.
+	// DiskBytes is the size of each node's own disk, whose power can be cut; 0: none.
 	DiskBytes int64
 	// MemoryBytes puts each node and router into a control group of its own with that much
 	// memory (ErrNoMemoryGroup: there can be none here); 0: no.

@@ -58,7 +58,7 @@ func (f Flow) String() string {
 // own process. A flow goes from one name to another, no matter which of the two has
 // opened the connection.
 type Network struct {
-	// Owner gives the name of the process with the number; "" for a stranger's.
+	// Owner returns the name of the process with the number; "" for an unknown one.
 	owners func() map[int]string
 	mu     struct {
 		sync.Mutex

@@ -18,7 +18,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/server"
 )
 
-// expectationsFile says of each endpoint who may call it; e2e/attack calls them all.
+// expectationsFile lists for each endpoint who may call it; e2e/attack calls them all.
 const expectationsFile = "e2e/attack/testdata/endpoints.txt"
 
 // Each endpoint that a server answers has a line in the table of expectations by which

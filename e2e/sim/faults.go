@@ -271,7 +271,7 @@ func (w *World) loseDisk() {
 	})
 }
 
-// changeDesired says of a node that it is to be empty, or that it is not.
+// changeDesired marks a node as one that is to be empty, or not.
 func (w *World) changeDesired() {
 	desired := [...]shardmap.Desired{shardmap.Draining, shardmap.Active}[w.rng.IntN(2)]
 	n := w.any()

@@ -159,7 +159,7 @@ func (p *process) newMachine(recovered *commit.Recovery, logger *slog.Logger) (e
 	return nil
 }
 
-// tellEras tells the oracle of groups of one voter that go on by themselves from a log that has
+// tellEras reports to the oracle the groups of one voter that go on by themselves from a log that has
 // lost its end.
 func (p *process) tellEras() {
 	host := p.machine.Host()
@@ -192,7 +192,7 @@ func (p *process) recover(logger *slog.Logger) (*commit.Recovery, error) {
 	return recovered, err
 }
 
-// hearingEngine tells the oracle what a start takes for committed.
+// hearingEngine reports to the oracle what a start takes for committed.
 type hearingEngine struct {
 	*storage.Engine
 	p *process

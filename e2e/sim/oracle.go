@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
-// oracle knows what was committed, answered and read. It hears of a committed entry
+// oracle records what was committed, answered and read. It is told of a committed entry
 // when a Host first gives it out, and applies it to a state of its own.
 type oracle struct {
 	world   *World

@@ -191,7 +191,7 @@ func (p *process) turn() {
 	p.after(p.world.between(10, 120)+max(0, p.slowUntil-p.world.now), p.write)
 }
 
-// look tells the oracle who leads.
+// look reports to the oracle who leads.
 func (p *process) look() {
 	host := p.machine.Host()
 	for _, shard := range host.Shards() {

@@ -62,7 +62,7 @@ func (w *World) copies() (out []shardmap.NodeCopies) {
 	return out
 }
 
-// begun tells the oracle that a shard goes on in a new era from what a copy has.
+// begun reports to the oracle that a shard goes on in a new era from what a copy has.
 func (w *World) begun(r *shardmap.Recovery) {
 	w.stats.Eras++
 	if r.Best == nil {
@@ -72,7 +72,7 @@ func (w *World) begun(r *shardmap.Recovery) {
 	w.oracle.begin(r.Shard, r.Era, &w.node(r.Best.Node).disk.images[r.Shard], r.Best.Index, r.Automatic())
 }
 
-// replaceConflicting gives an empty disk to a node that cannot take the files of others, as its
+// replaceConflicting replaces the disk of a node that cannot take the files of others, as its
 // message asks for.
 func (w *World) replaceConflicting() {
 	for _, n := range w.nodes {

@@ -23,7 +23,7 @@ func (w *World) resume(t *task) {
 	w.current = before
 }
 
-// waitFor gives the world the turn until the waker that arrange is given was called, or the
+// waitFor runs the world until the waker that arrange is given was called, or the
 // process is dead. It is called in a task.
 func (p *process) waitFor(arrange func(wake func())) error {
 	if p.dead {

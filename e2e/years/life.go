@@ -129,7 +129,7 @@ func (y *Life) playStep() error {
 	return err
 }
 
-// noteRetention tells the oracle how far back metrics are kept.
+// noteRetention records in the oracle how far back metrics are kept.
 func (y *Life) noteRetention(done bool) {
 	now := y.Clock.NowMs()
 	for _, metric := range []string{metricPod, metricDevice, metricHistory, metricScratch} {

@@ -15,7 +15,7 @@ type Sample struct {
 	Value  float64
 }
 
-// Oracle knows what a node must hold, and what it may: what a write or delete that was answered by an
+// Oracle records what a node must hold, and what it may: what a write or delete that was answered by an
 // error has done is in doubt, until a look at the healthy node tells. It is slow and obvious.
 type Oracle struct {
 	Lines   map[string]*Line    // by key

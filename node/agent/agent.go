@@ -26,7 +26,7 @@ type Node interface {
 	PublishSignal() <-chan struct{}
 }
 
-// Options of an Agent.
+// Options configure an Agent.
 type Options struct {
 	Store   shardmap.Store
 	Node    Node

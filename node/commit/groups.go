@@ -131,7 +131,7 @@ func (m *Machine) member(row *shardmap.Row) (found shardmap.Member, ok bool) {
 	return found, ok
 }
 
-// askForFiles gets files for a replica that the map has as a voter though it knows no
+// askForFiles gets files for a replica that the map has as a voter though it has no
 // configuration: it came late to a fresh group, whose leader takes it for one that has
 // an empty log.
 func (m *Machine) askForFiles(shard uint16, row *shardmap.Row, status *replica.GroupStatus) {

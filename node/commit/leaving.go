@@ -27,7 +27,7 @@ type Question struct {
 
 // Gone reports whether a group that another replica describes goes on without this one.
 func (q *Question) Gone(view *GroupView) bool {
-	if view.Era != q.Era { // one that was made for a later era and knows no group proves nothing
+	if view.Era != q.Era { // one that was made for a later era and has no group proves nothing
 		return view.Era > q.Era && len(view.RaftIDs) > 0
 	}
 	// A majority without the quarantined replica has agreed on a configuration since: the

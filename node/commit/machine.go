@@ -17,7 +17,7 @@ type Records interface {
 	End() wal.Position
 }
 
-// Config of a Machine.
+// Config configures a Machine.
 type Config struct {
 	Host   replica.Config
 	Shards int

@@ -62,7 +62,7 @@ func newTestNode(t *testing.T) *testNode {
 	return n
 }
 
-// adopt gives the node a map of which it has every shard alone.
+// adopt makes the node follow a map of which it has every shard alone.
 func (n *testNode) adopt(era uint32, raftID uint64, fresh bool, members ...shardmap.Member) {
 	m := &shardmap.Map{Settings: shardmap.Settings{Shards: 2}}
 	if len(members) == 0 {

@@ -21,7 +21,7 @@ type ReadAnswer struct {
 	Err   error
 }
 
-// readToken marks the tokens of reads: the host gives all tokens back by one way.
+// readToken marks the tokens of reads: the host returns all tokens by one way.
 const readToken = 1 << 63
 
 func isRead(token uint64) bool { return token&readToken != 0 }

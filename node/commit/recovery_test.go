@@ -117,7 +117,7 @@ func (e *applyingEngine) Replay(_ uint64, next *entry.Entry) error {
 }
 
 // TestDoubtOfReplayedData reads a log that has lost the state of a group, and has entries of it
-// that no checkpoint has: their data is of nobody knows which replica.
+// that no checkpoint has: their data is of an unknown replica.
 func TestDoubtOfReplayedData(t *testing.T) {
 	engine := &applyingEngine{applied: make([]uint64, 2)}
 	r := NewRecovery(engine, nil, 2, slog.New(slog.DiscardHandler))

@@ -1,6 +1,6 @@
 // Package limits decides which new series a node makes: as many as the node's own bounds
 // let in, and the bounds of their databases. It reads batches and refuses definitions; it
-// knows neither logs nor groups, and writes nothing.
+// depends on neither logs nor groups, and writes nothing.
 package limits
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// fakeIndex knows some series; fakeLed leads everything.
+// fakeIndex has some series; fakeLed leads everything.
 type fakeIndex map[string]bool
 
 func (f fakeIndex) LookupSeries(key series.Key) (series.Ref, bool, error) {

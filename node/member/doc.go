@@ -3,5 +3,5 @@
 // takes them apart in the order in which nothing is lost. Standalone tells of a node without a cluster
 // in the shape of one.
 //
-// It knows the placement store by its interface, and neither flags nor routers.
+// It depends on the placement store's interface, and on neither flags nor routers.
 package member

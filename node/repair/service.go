@@ -1,6 +1,6 @@
 // Package repair keeps the copies of a shard equal: it compares digests of closed ranges of
 // time, and fetches from another node what is damaged here or differs from a majority. It
-// knows neither the log nor how a group agrees; what it brings replaces samples in the
+// depends on neither the log nor how a group agrees; what it brings replaces samples in the
 // engine's files and never becomes an entry.
 package repair
 
@@ -51,7 +51,7 @@ type Engine interface {
 	RepairRange(ctx context.Context, shard uint16, fromMs, toMs int64, from transfer.RepairSource) (transfer.Repair, error)
 }
 
-// Options of a Service.
+// Options configure a Service.
 type Options struct {
 	Node   string // the id of this node
 	Engine Engine

@@ -37,7 +37,7 @@
 //	    or in Failed. A failed proposal may yet be committed (then without token).
 //	R4  A Read's index is at least that of each proposal that was given out as
 //	    Committed anywhere before Read was called.
-//	R5  A witness gives out no Committed and takes neither Propose nor Read.
+//	R5  A witness returns no Committed and takes neither Propose nor Read.
 //	R6  A panic of the Raft library stops its group, not the process (Status.Fault):
 //	    it says that a log has lost what it had acknowledged.
 //

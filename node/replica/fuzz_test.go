@@ -184,7 +184,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// disk gives n a replica with a log of entries of term 2, all committed.
+// disk makes a replica on n with a log of entries of term 2, all committed.
 func (w *world) disk(n *testNode, shard uint16, id uint64, config Configuration, last uint64) {
 	state := GroupState{Replica: Replica{Shard: shard, RaftID: id, Era: 1, Role: full}, Configuration: config, Commit: last}
 	if last > 0 {

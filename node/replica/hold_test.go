@@ -28,7 +28,7 @@ func (n *testNode) keep(shard uint16) {
 	}
 }
 
-// synced tells the host that what is written is durable.
+// synced notes in the host that what is written is durable.
 func (n *testNode) synced() {
 	for _, shard := range n.host.Synced(n.late.wanted) {
 		delete(n.late.before, shard)

@@ -6,7 +6,7 @@ import (
 )
 
 // shared is the state that the groups of a Host have in common: their bounds, the tick, the
-// other nodes, and the queues of the next Round. It knows nothing of Raft.
+// other nodes, and the queues of the next Round. It does not depend on Raft.
 type shared struct {
 	config         Config
 	reader         Log

@@ -145,7 +145,7 @@ func (g *group) install(meta SnapshotMeta) (err error) {
 	return nil
 }
 
-// noteInstalled ends the swap of files. If the library gives no snapshot, its log goes
+// noteInstalled ends the swap of files. If the library has no snapshot, its log goes
 // on beyond the files and stays.
 func (g *group) noteInstalled(snapshot *pb.Snapshot) (changed bool) {
 	if !raft.IsEmptySnap(snapshot) {

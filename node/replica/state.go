@@ -44,7 +44,7 @@ type GroupState struct {
 	Commit        uint64 // known when it was written; may be behind
 	Truncated     Position
 	Configuration Configuration
-	// Installing is not zero while the replica's files are swapped: nobody knows whether
+	// Installing is not zero while the replica's files are swapped: it is unknown whether
 	// the old ones are there or those of this snapshot. The engine's applied index tells.
 	Installing SnapshotMeta
 }

@@ -33,7 +33,7 @@ type GroupStatus struct {
 	Progress      []MemberProgress // of all members, by raft id; only of a leader
 }
 
-// MemberProgress is what a leader knows of a member.
+// MemberProgress is the state of a member, as of the leader.
 type MemberProgress struct {
 	Member        shardmap.Member
 	Match         uint64 // its log is the leader's up to here
@@ -73,7 +73,7 @@ func (g *group) eachProgress(visit func(MemberProgress)) {
 	})
 }
 
-// status returns what g knows of itself and its group.
+// status returns the state of g and its group.
 func (g *group) status() GroupStatus {
 	s := GroupStatus{
 		Replica: g.replica, Leads: g.leads(), Leader: g.leaderNode(), SingleVoter: g.single, Hibernating: g.hibernating, Fault: g.fault,

@@ -1,6 +1,6 @@
 // Package rpc carries the node service of proto/tickmesh/node/v1: Server serves it
 // over a Node, Peers sends Raft messages to other nodes, Download fetches a shard's
-// files. It knows nothing of what the bytes mean.
+// files. It does not depend on what the bytes mean.
 //
 // Bounds: frames in work by bytes over all streams (Options.WriteBytesMax) and by
 // number on each; a peer's queue by bytes, of which the oldest is dropped, as Raft

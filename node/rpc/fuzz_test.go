@@ -19,7 +19,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// FuzzRequests gives the same bytes to every kind of request. What a Node would get
+// FuzzRequests sends the same bytes as every kind of request. What a Node would get
 // is within its bounds; what is refused is wire.ErrInvalid.
 func FuzzRequests(f *testing.F) {
 	selector := wire.FromSelector(&scan.Selector{Metric: "m", Matchers: []scan.Matcher{{Name: "a", Values: []string{"b"}}}})
@@ -105,7 +105,7 @@ func fuzzScan(t *testing.T, b []byte, check func([]uint16, error)) {
 	}
 }
 
-// FuzzWrites gives any bytes as a request to the write path: what protobuf's own
+// FuzzWrites sends any bytes as a request to the write path: what protobuf's own
 // library takes is answered, each frame once, with an error or for each part.
 func FuzzWrites(f *testing.F) {
 	for _, m := range []*nodev1.WriteRequest{requestOf(frameOf(1, 2, 3)), requestOf(frameOf(1, 2, 2), frameOf(3), frameOf(4, 1<<17))} {

@@ -25,7 +25,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// Options of an Engine.
+// Options configure an Engine.
 type Options struct {
 	FS                 vfs.FS
 	Dir                string          // the data folder, made if missing

@@ -132,7 +132,7 @@ func scanAll(b *testing.B, e *Engine) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchSeries, "ns/series")
 }
 
-// BenchmarkLastManySeries gives the last sample of very many series, as
+// BenchmarkLastManySeries reads the last sample of very many series, as
 // BenchmarkScanManySeries has them.
 func BenchmarkLastManySeries(b *testing.B) {
 	e := manySeries(b, 3)

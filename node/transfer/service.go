@@ -1,4 +1,4 @@
-// Package transfer moves the data of whole shards: it gives their files to other nodes,
+// Package transfer moves the data of whole shards: it sends their files to other nodes,
 // fetches and installs those that replicas here need, drops those of replicas that have
 // ended, and asks other members before a replica ends. It decides nothing about groups:
 // the node's loop tells it what to do, and is told when that is done.
@@ -72,7 +72,7 @@ type GroupClient interface {
 	Group(ctx context.Context, node string, shard uint16) (commit.GroupView, error)
 }
 
-// Options of a Service.
+// Options configure a Service.
 type Options struct {
 	Node   string // the id of this node
 	Engine Engine

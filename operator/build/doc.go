@@ -1,6 +1,6 @@
 // Package build makes the objects of Kubernetes that a cluster consists of. Each is a
 // pure function of the TickMeshCluster, with its defaults filled in, and of Facts: no
-// client, no clock, no randomness, so the same cluster gives the same bytes, and golden
+// client, no clock, no randomness, so the same cluster has the same bytes, and golden
 // files show what is made.
 //
 // Rules that the objects keep:

@@ -75,7 +75,7 @@ func routerArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 	return args
 }
 
-// annotationExternalDNS of a Service has the names that ExternalDNS gives it, with commas
+// annotationExternalDNS of a Service has the names that ExternalDNS publishes for it, with commas
 // between.
 const annotationExternalDNS = "external-dns.alpha.kubernetes.io/hostname"
 

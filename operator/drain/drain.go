@@ -14,7 +14,7 @@ import (
 // ErrAdmin reports that Envoy's admin interface did not do what it was asked for.
 var ErrAdmin = errors.New("the admin interface of Envoy")
 
-// Options of a drain.
+// Options configure a drain.
 type Options struct {
 	Address string // host:port of the admin interface
 	// Listeners are the prefixes of the statistics of the listeners for clients.

@@ -71,7 +71,7 @@ func (c *Client) claim(ctx context.Context, wanted *unstructured.Unstructured) e
 }
 
 // presentVersion returns the resource version of an object that is there; empty: it is not,
-// or nobody knows.
+// or that is unknown.
 func (c *Client) presentVersion(ctx context.Context, wanted *unstructured.Unstructured) string {
 	typed, err := c.Cached.Scheme().New(wanted.GroupVersionKind())
 	if err != nil {

@@ -63,7 +63,7 @@ func (c *Client) EndPod(ctx context.Context, pod *corev1.Pod, force bool) error 
 	err := c.Cached.SubResource("eviction").Create(ctx, pod, eviction)
 	if apierrors.IsTooManyRequests(err) {
 		switch idle, lookErr := c.isUsedUpByIdle(ctx, pod); {
-		case lookErr != nil: // nobody knows whether it is the budget that the pod has to wait for
+		case lookErr != nil: // it is unknown whether it is the budget that the pod has to wait for
 			return fmt.Errorf("evict pod %s: %w", pod.Name, errors.Join(err, lookErr))
 		case !idle:
 			return &BudgetError{pod.Name, err}

@@ -26,7 +26,7 @@ type statusReport struct {
 	Conditions []metav1.Condition    `json:"conditions"`
 	Drained    []string              `json:"drained"`
 	Machines   []v1alpha1.NodeStatus `json:"node_statuses"`
-	// Mesh is what a router says; nil: none answers, and Unreachable says why.
+	// Mesh is the answer of a router; nil: none answers, and Unreachable is the reason.
 	Mesh        *tickmesh.Status `json:"mesh,omitempty"`
 	Unreachable string           `json:"unreachable,omitempty"`
 	// AtRisk are shards that would stop if one more of their voters were lost.

@@ -76,7 +76,7 @@ func (p *pass) bootstrapRestore(ctx context.Context, name string) (*v1alpha1.Tic
 	return restore, ownership.CheckObject(p.cluster, v1alpha1.KindRestore, restore)
 }
 
-// bootstrapStatus returns what the status says of it; nil: nothing is asked for.
+// bootstrapStatus returns its part of the status; nil: nothing is asked for.
 func (p *pass) bootstrapStatus() *v1alpha1.BootstrapStatus {
 	if p.bootstrap.Phase == "" {
 		return nil

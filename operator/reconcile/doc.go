@@ -1,6 +1,6 @@
 // Package reconcile brings one cluster in Kubernetes to what its TickMeshCluster asks for.
 //
-// A pass reads what there is (inventory), and gives it to the parts of the cluster:
+// A pass reads what there is (inventory), and passes it to the parts of the cluster:
 // certificates, etcdMembers, storageNodes, volumes, templates and access. A part lets a pure
 // package decide (build, pki, etcd, rollout, upgrade), makes its changes through objects, and
 // keeps what it has found out for those that come after it and for the report. No part knows

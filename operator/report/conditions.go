@@ -347,7 +347,7 @@ func (f *Facts) deferred() []string {
 	})
 }
 
-// maintenanceStatus returns what the status says of the windows; nil: there are none.
+// maintenanceStatus returns the windows' part of the status; nil: there are none.
 func (f *Facts) maintenanceStatus() *v1alpha1.MaintenanceStatus {
 	if spec := f.Cluster.Spec.Maintenance; spec == nil || len(spec.Windows) == 0 {
 		return nil

@@ -37,7 +37,7 @@ type Facts struct {
 	Maintenance    maintenance.State
 	Hibernation    hibernation.Plan
 	Bootstrap      bootstrap.Plan
-	// BootstrapStatus is what the status says of it; nil: nothing is asked for.
+	// BootstrapStatus is its part of the status; nil: nothing is asked for.
 	BootstrapStatus *v1alpha1.BootstrapStatus
 	WakingSince     time.Time // zero: it is not waking
 	Failures        []Failure // steps that did not end well

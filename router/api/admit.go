@@ -25,7 +25,7 @@ import (
 const openMethods = "/grpc.health.v1.Health/"
 
 // watchesMax bounds the calls of openMethods that wait, as health's Watch does. They have a
-// bound of their own: callers whom nobody knows must not take the places of those who are known.
+// bound of their own: unknown callers must not take the places of known ones.
 const watchesMax = 1024
 
 func isOpen(method string) bool { return strings.HasPrefix(method, openMethods) }

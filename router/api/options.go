@@ -65,7 +65,7 @@ type Options struct {
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
 
 	// Admission bounds queries. Nil: one of its own, with defaults. Source and what WithConsistency
-	// gives should be read through it.
+	// returns should be read through it.
 	Admission *admission.Controller
 	// Processors bounds the heavy work of queries. Nil: nothing does.
 	Processors *processor.Pool

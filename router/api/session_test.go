@@ -44,7 +44,7 @@ func newNowhere(tb testing.TB) *Server {
 	return s
 }
 
-// FuzzBatches gives a session two messages of any bytes. What it takes is decoded
+// FuzzBatches sends to a session two messages of any bytes. What it takes is decoded
 // again and compared with what the messages say, sample by sample; and no memory may
 // stay taken.
 func FuzzBatches(f *testing.F) {

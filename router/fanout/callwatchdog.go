@@ -40,7 +40,7 @@ func (c *Cluster) watch(ctx context.Context, n *node, shards ...uint16) (of cont
 	}
 }
 
-// await calls receive, which waits for the node. The watchdog gives a node up only during
+// await calls receive, which waits for the node. The watchdog abandons a node only during
 // await, so that processing an answer is never interrupted. Errors: those of receive, or
 // series.ErrUnavailable if the node was given up.
 func await[M any](w *callWatchdog, receive func() (M, error)) (M, error) {

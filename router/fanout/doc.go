@@ -14,7 +14,7 @@
 // A write has an id that all its attempts keep, so that whatever became of an attempt
 // whose answer is missing, nothing is applied twice. Ids are sessions and counters, unless
 // the frame brings one of its own (series.KeyedID) or that of an SDK; a
-// shard knows the last 128 counters of a session, and a session's counters in flight
+// shard remembers the last 128 counters of a session, and a session's counters in flight
 // are never further apart than sessionSpan. Small frames are not put together: gRPC
 // sends what waits for the connection in one piece.
 //

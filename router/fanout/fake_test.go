@@ -392,7 +392,7 @@ func (s *fakeShard) judge(id series.BatchID) error {
 	return nil
 }
 
-// newEra gives all series other ids.
+// newEra assigns other ids to all series.
 func (s *fakeShard) newEra() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// Options of a loop.
+// Options configure a loop.
 type Options struct {
 	Store  shardmap.Store
 	Name   string // of this router, for the election

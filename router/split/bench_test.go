@@ -218,7 +218,7 @@ func BenchmarkAgentLines(b *testing.B) {
 func BenchmarkPuts(b *testing.B) { benchmarkStages(b, bodiesOf(putBody), puts) }
 func BenchmarkJSON(b *testing.B) { benchmarkStages(b, bodiesOf(jsonBody), json) }
 
-// constant knows every key: as in a map that costs nothing. It leaves what the
+// constant finds every key: as in a map that costs nothing. It leaves what the
 // splitter itself does for lines that its cache of lines does not hold.
 type constant struct{ id series.ID }
 

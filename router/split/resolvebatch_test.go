@@ -137,7 +137,7 @@ func TestFullLineCacheIsKept(t *testing.T) {
 	}
 }
 
-// counterOfAny knows every key.
+// counterOfAny finds every key.
 type counterOfAny struct{ keys int }
 
 func (c *counterOfAny) Resolve(_ uint32, keys []series.Key, refs []series.Ref) {

@@ -19,7 +19,7 @@ type Resolver interface {
 	Resolve(hint uint32, keys []series.Key, refs []series.Ref)
 }
 
-// Options of a Splitter.
+// Options configure a Splitter.
 type Options struct {
 	Shards   int             // number of shards of the cluster, 1 to 65,536
 	ShardKey series.ShardKey // of the cluster, keys the choice of shards

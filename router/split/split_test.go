@@ -42,7 +42,7 @@ func (n *node) create(key string) {
 	n.next[shard]++
 }
 
-// renumber gives every series another id.
+// renumber assigns another id to every series.
 func (n *node) renumber() {
 	keys := []string{}
 	for key := range n.refs {

@@ -31,7 +31,7 @@ func (c content) clone() content {
 	return other
 }
 
-// visit gives the samples of a metric in a range, series by series.
+// visit visits the samples of a metric in a range, series by series.
 func (c content) visit(metric string, fromMs, toMs int64, visit Visitor) error {
 	for _, key := range slices.Sorted(maps.Keys(c)) {
 		if _, m, _, err := series.Key(key).Parts(nil); err != nil || string(m) != metric {

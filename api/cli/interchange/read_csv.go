@@ -24,7 +24,7 @@ const (
 	columnValue  = "value"
 )
 
-// csvReader knows which column is what; -1: there is none.
+// csvReader has the number of each column; -1: there is none.
 type csvReader struct {
 	metric, tags, timeMs, time, value int
 	others                            []int // columns that are tags

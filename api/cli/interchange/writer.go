@@ -28,7 +28,7 @@ type Writer struct {
 // sampleWriter writes one format.
 type sampleWriter interface {
 	begin(out *bufio.Writer) error
-	// series says whose samples follow.
+	// series is the one whose samples follow.
 	series(identity) error
 	// sample writes one, and reports whether its format has no words of its own for it.
 	sample(out *bufio.Writer, timeMs int64, value float64) (private bool, err error)

@@ -20,7 +20,7 @@ type Subject struct {
 	Put func(key series.Key, samples ...series.Sample) error
 }
 
-// RunSourceTests checks everything that package scan promises. Open gives a
+// RunSourceTests checks everything that package scan guarantees. Open returns a
 // fresh subject for every test and may register a clean-up with t.
 func RunSourceTests(t *testing.T, open func(t *testing.T) Subject) {
 	for _, test := range []struct {

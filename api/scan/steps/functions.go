@@ -88,7 +88,7 @@ func kahanInc(inc, sum, c float64) (newSum, newC float64) {
 	return float64(t), float64(c)
 }
 
-// kahanSum adds values to sum. As long as the sum is finite it gives what kahanInc does
+// kahanSum adds values to sum. As long as the sum is finite it returns what kahanInc does
 // for one value after the other; a sum that is not says that one of them was not.
 func kahanSum(sum float64, values []float64) (total, compensation float64) {
 	c := 0.0

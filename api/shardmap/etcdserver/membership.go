@@ -143,7 +143,7 @@ func peers(c *embed.Config) (all []url.URL, err error) {
 const keptTimeout = time.Second
 
 // keptPeers returns the URLs of the members in a data folder. What is wrong with a folder
-// etcd says when it starts.
+// etcd reports at its start.
 func keptPeers(dataDir string) (all []url.URL) {
 	path := datadir.ToBackendFileName(dataDir)
 	if _, err := os.Stat(path); err != nil {

@@ -22,7 +22,7 @@ var ErrStart = errors.New("the embedded etcd did not start")
 // ErrStop marks an etcd server that did not stop in time.
 var ErrStop = errors.New("the embedded etcd did not stop")
 
-// Options of a server.
+// Options configure a server.
 type Options struct {
 	DataDir       string // made if it is not there
 	ClientAddress string // host:port; port 0: any free one

@@ -16,7 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// Options of a store.
+// Options configure a store.
 type Options struct {
 	Endpoints []string // host:port, with a scheme if need be
 	Cluster   string   // name of the cluster

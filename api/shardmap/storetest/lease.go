@@ -183,7 +183,7 @@ func testLeaderCut(t *testing.T, b Backend) {
 	must(t, (<-second).err)
 }
 
-// Each election has a leader of its own.
+// testElections: each election has a leader of its own.
 func testElections(t *testing.T, b Backend) {
 	ctx := contextOf(t)
 	one, two := b.Open(t, shardmap.Seen{}), b.Open(t, shardmap.Seen{})
@@ -205,7 +205,7 @@ func testElections(t *testing.T, b Backend) {
 	must(t, (<-next).err)
 }
 
-// A candidate waits through all that happens to what is stored meanwhile.
+// testCampaignAfterCompaction: a candidate waits through all that happens to what is stored meanwhile.
 func testCampaignAfterCompaction(t *testing.T, b Backend) {
 	ctx := contextOf(t)
 	one, two := b.Open(t, shardmap.Seen{}), b.Open(t, shardmap.Seen{})

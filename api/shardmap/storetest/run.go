@@ -35,7 +35,7 @@ type Backend interface {
 // waitMax bounds each wait for something that has to come.
 const waitMax = time.Minute
 
-// Run runs all tests of the contract, in parallel. Open gives an empty backend; with
+// Run runs all tests of the contract, in parallel. Open returns an empty backend; with
 // own set, one that the test may stop.
 func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 	for _, c := range []struct {

@@ -31,7 +31,7 @@ type Result struct {
 	Requests int64 // writes
 	Reads    int64
 	Errors   int64 // answers that were neither 200 nor 204, or error lines
-	// ErrorFirst tells the first of the errors.
+	// ErrorFirst is the first of the errors.
 	ErrorFirst error
 	// Elapsed reaches from the first byte until every connection's fence.
 	Elapsed time.Duration

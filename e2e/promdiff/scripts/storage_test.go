@@ -122,7 +122,7 @@ func (p planned) Querier(fromMs, toMs int64) (storage.Querier, error) {
 	return p.querier(p.selection, fromMs, toMs)
 }
 
-// engine gives each query the plan of its expression, as the handler does.
+// engine attaches the plan of its expression to each query, as the handler does.
 type engine struct {
 	*prom.Engine
 	parser   parser.Parser

@@ -1,7 +1,7 @@
 // Package codec holds the two encodings of samples: the page codec, to which a
 // series appends one sample at a time, and the block codec, which packs a
 // thousand or more samples of one series for good. All functions are pure: they
-// read and write memory that the caller gives, keep nothing and know no clock.
+// read and write the caller's memory, keep nothing and read no clock.
 // FORMAT.md beside this file has the byte layouts.
 //
 // A value travels as a series.Number. What both codecs keep is its float64, bit

@@ -22,7 +22,7 @@ type tombstonesSeen struct {
 }
 
 // due returns the number up to which tombstones are due; last is that of the latest. Those that
-// there are at the first look are: nobody knows how old they are.
+// there are at the first look are, as their age is unknown.
 func (a *tombstoneAges) due(last uint64, nowMs int64) uint64 {
 	n := len(a.seen)
 	switch {

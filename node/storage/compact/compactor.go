@@ -25,7 +25,7 @@ const (
 	FailExpirePublish = "retention/before-publish"
 )
 
-// Options of a Compactor.
+// Options configure a Compactor.
 type Options struct {
 	FS    vfs.FS
 	Dir   string // of which the free room counts

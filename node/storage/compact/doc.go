@@ -5,6 +5,6 @@
 // job at a time, when it is called, and publishes what came of it. It alone takes segments away:
 // whoever must not meet that pauses it.
 //
-// The package knows no shard and no clock: cuts come as a snapshot, the time is an argument, and
+// The package depends on no shard and no clock: cuts come as a snapshot, the time is an argument, and
 // keys of series are asked for through an interface.
 package compact

@@ -5,6 +5,6 @@
 // keeps, beside the present table, what checkpoints need of earlier ones. Files stores the tables
 // of all shards as they were at a checkpoint.
 //
-// The package knows no shard, lock, log or manifest: callers guard a Ledger as they guard the
+// The package depends on no shard, lock, log or manifest: callers guard a Ledger as they guard the
 // shard that it belongs to, and name the file that counts in their manifest.
 package dedup

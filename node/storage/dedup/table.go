@@ -29,7 +29,7 @@ type Verdict uint8
 const (
 	Fresh    Verdict = iota // it was not applied
 	Repeated                // it was
-	Old                     // it is so far behind that nobody knows
+	Old                     // it is so far behind that this is unknown
 )
 
 // String returns the verdict's name.
@@ -87,7 +87,7 @@ func (t *Table) listOf(counter uint64) *sessionList {
 	return &t.counting
 }
 
-// Judge returns what an id of an entry means, and ages the table to the entry's time.
+// judge returns what an id of an entry means, and ages the table to the entry's time.
 // The session must not be 0.
 func (t *Table) judge(id series.BatchID, timeMs int64) Verdict {
 	if timeMs > t.timeMs {

@@ -38,7 +38,7 @@ const (
 	sortPart     = 4 // of the memory of maintenance: there are keys and samples beside the pages
 )
 
-// Options of a flush.
+// Options configure a flush.
 type Options struct {
 	FS     vfs.FS
 	Files  *manifest.Store

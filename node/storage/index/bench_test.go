@@ -134,7 +134,7 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory gives what 2 M series take, all included.
+// BenchmarkMemory measures what 2 M series take, all included.
 func BenchmarkMemory(b *testing.B) {
 	for _, fields := range []int{10, 1} {
 		b.Run(fmt.Sprintf("fields=%d", fields), func(b *testing.B) {

@@ -115,7 +115,7 @@ func (n *nameList) add(name []byte, p *part, series posting) bool {
 	return n.left != 0
 }
 
-// fromFew adds a run of the names that visit gives of the active series of a part, which have
+// fromFew adds a run of the names that visit returns of the active series of a part, which have
 // a database and, unless that is empty, a metric. It reports whether they were few enough:
 // otherwise it has added nothing.
 func (n *nameList) fromFew(p *part, database, metric string, visit func(metric []byte, tags []series.Tag, add func(name []byte))) (ok bool) {

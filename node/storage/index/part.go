@@ -234,7 +234,7 @@ type valueCursor struct {
 	checked checked
 }
 
-// values starts at the block that may hold from.
+// cursor returns a cursor at the block that may hold from.
 func (t *tagEntry) cursor(from string) valueCursor {
 	block := 0
 	if from != "" {

@@ -93,7 +93,7 @@ func (s *Store) NoteDamage(shard uint16, err error) {
 	}
 }
 
-// Damages returns what cannot be read of the shards that hosts tells of, by shard and time. Hosts
+// Damages returns what cannot be read of the shards that hosts reports, by shard and time. Hosts
 // returns the time before which nobody reads a shard, and whether it is here.
 func (s *Store) Damages(shards int, hosts func(shard uint16) (cutMs int64, ok bool)) (found []Damage) {
 	v := s.Acquire()

@@ -6,6 +6,6 @@
 // their Visibility, which has all rules of what does not count though it is in a file. A reader holds a Version by a
 // Lease; what no version names any more is given up when the last reader that could see it has left.
 //
-// The package knows no shard, no series table and no log. What a manifest refers to is made durable
-// by a function that the owner gives, and whoever drops a generation of the page log says how.
+// The package depends on no shard, no series table and no log. What a manifest refers to is made durable
+// by the owner's function, and whoever drops a generation of the page log says how.
 package manifest

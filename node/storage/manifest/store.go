@@ -18,7 +18,7 @@ import (
 // FailPublish is hit before a manifest is published whose change has no failpoint of its own.
 const FailPublish = "checkpoint/before-publish"
 
-// Options of a Store.
+// Options configure a Store.
 type Options struct {
 	FS       vfs.FS
 	Dir      string // of the manifest

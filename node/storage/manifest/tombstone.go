@@ -21,7 +21,7 @@ type Tombstone struct {
 	Entry        uint64 `json:"entry"`      // index of the log entry that made it
 }
 
-// HidesPage reports whether pages at a position come before the tombstone.
+// hidesPage reports whether pages at a position come before the tombstone.
 func (t *Tombstone) hidesPage(generation, offset uint32) bool {
 	return generation < t.Generation || generation == t.Generation && offset < t.Offset
 }
@@ -67,7 +67,7 @@ func (ts Tombstones) Of(shard uint16, id uint32) []*Tombstone {
 	return found
 }
 
-// With returns a copy with one more. A replay of the log makes the same one again,
+// with returns a copy with one more. A replay of the log makes the same one again,
 // which hides what was replayed before it, too, and takes the place of the first.
 func (ts Tombstones) with(t Tombstone) Tombstones {
 	from, to := ts.OfShard(t.Shard)

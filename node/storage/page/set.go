@@ -26,7 +26,7 @@ type Sealer interface {
 	Seal(id uint32, previous uint32, payload []byte, late bool) (ref uint32, err error)
 }
 
-// Options of a Set.
+// Options configure a Set.
 type Options struct {
 	Sealer Sealer
 	Arena  *Arena // memory shared with other sets; nil: the Go heap

@@ -6,6 +6,6 @@
 // Later writes win, in the order that package storage describes. A Source shares the series of a
 // question out among workers, each with a Reader; a Gate lets Close wait for all of them.
 //
-// The package knows no entry and no log, and changes nothing: of a shard it asks what interface
+// The package depends on no entry and no log, and changes nothing: of a shard it asks what interface
 // Shard has.
 package read

@@ -38,7 +38,7 @@ type Head struct {
 	Known  bool
 }
 
-// Options of a Source.
+// Options configure a Source.
 type Options struct {
 	Gate   *Gate
 	Files  *manifest.Store

@@ -53,7 +53,7 @@ func newMatchers(list *Cuts) (*matchers, error) {
 	return m, nil
 }
 
-// Of returns the first rule that matches, or noRule. Head is what a key begins with, database
+// of returns the first rule that matches, or noRule. Head is what a key begins with, database
 // and metric.
 func (m *matchers) of(head, database, metric []byte) int {
 	if len(m.rules) == 0 {

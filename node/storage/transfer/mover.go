@@ -99,7 +99,7 @@ type BatchIDs interface {
 	Keep(staged dedup.Staged)
 }
 
-// Options of a Mover.
+// Options configure a Mover.
 type Options struct {
 	FS       vfs.FS
 	Gate     *read.Gate

@@ -129,7 +129,7 @@ func reachable(names map[string]*inode, name string) bool {
 }
 
 // crash returns the inode as the disk would have it. The random numbers are drawn
-// in the order of blocks, so that a seed always gives the same.
+// in the order of blocks, so that a seed always returns the same.
 func (n *inode) crash(random *rand.Rand, blockPercent int) *inode {
 	if n.dir {
 		return &inode{dir: true}

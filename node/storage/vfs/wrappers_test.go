@@ -111,7 +111,7 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-// TestMemFSBehavesAsOS gives the same random operations to both and compares all
+// TestMemFSBehavesAsOS applies the same random operations to both and compares all
 // that can be seen.
 func TestMemFSBehavesAsOS(t *testing.T) {
 	root := t.TempDir()

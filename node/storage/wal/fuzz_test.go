@@ -110,7 +110,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzOpen gives any bytes as the only file of a log.
+// FuzzOpen opens any bytes as the only file of a log.
 func FuzzOpen(f *testing.F) {
 	m := vfs.NewMemFS()
 	l := openLog(f, Options{FS: m, FileBytes: 8 << 10})

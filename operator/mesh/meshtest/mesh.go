@@ -1,5 +1,5 @@
 // Package meshtest is a mesh.Mesh in memory: a placement store, and a status that a test
-// gives.
+// sets.
 package meshtest
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options of a Cache.
+// Options configure a Cache.
 type Options struct {
 	// Bytes bounds the memory of what is kept, and of what is being read to be kept.
 	Bytes int64

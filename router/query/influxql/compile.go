@@ -106,7 +106,7 @@ func (c *compiler) checkSubquery(stmt *ql.SelectStatement) error {
 }
 
 // checkFields checks the fields one by one. The column time is always there: naming it
-// gives it another name at most.
+// renames it at most.
 func (c *compiler) checkFields(stmt *ql.SelectStatement) error {
 	for _, f := range stmt.Fields {
 		if ref, ok := f.Expr.(*ql.VarRef); ok && ref.Val == "time" {

@@ -94,7 +94,7 @@ func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) scope {
 // countMax is the most that LIMIT and the like count: sums of a few of them fit into 64 bits.
 const countMax = 1 << 40
 
-// ownScope returns what a statement says itself.
+// ownScope returns the scope that a statement sets itself.
 func ownScope(stmt *ql.SelectStatement) scope {
 	sc := scope{fill: stmt.Fill, ascending: stmt.TimeAscending()}
 	sc.limit, sc.offset = min(stmt.Limit, countMax), min(stmt.Offset, countMax)

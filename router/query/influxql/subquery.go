@@ -93,7 +93,7 @@ func (c *collector) prepare() error {
 	return err
 }
 
-// series implements sink.
+// Series implements sink.
 func (c *collector) Series(h *answer.Head) error {
 	if err := c.finish(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *collector) Series(h *answer.Head) error {
 	return nil
 }
 
-// row implements sink.
+// Row implements sink.
 func (c *collector) Row(timeNs int64, values []answer.Value) error {
 	if c.decide != nil {
 		for i, name := range c.decideBy {

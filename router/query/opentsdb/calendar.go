@@ -117,7 +117,7 @@ func (c calendar) monthStart(number int64) int64 {
 }
 
 // dateStart finds the first moment of a date. Where clocks jump over midnight,
-// time.Date gives a moment of a day beside it: the day starts at the jump. Where
+// time.Date returns a time of a day beside it: the day starts at the jump. Where
 // they go back over midnight there are two, and time.Date may give the second.
 func (c calendar) dateStart(year int, month time.Month, day int) int64 {
 	t := time.Date(year, month, day, 0, 0, 0, 0, c.location)

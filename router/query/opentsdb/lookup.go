@@ -89,7 +89,7 @@ func (h *handler) lookup(a *answer, c *call) error {
 }
 
 // lookupKeys returns the keys to answer, the first ones in their order, and the number that
-// match in all. Storage knows no order, so all that match are looked at: the pages of an
+// match in all. Storage has no order, so all that match are looked at: the pages of an
 // answer have to follow each other.
 func (h *handler) lookupKeys(ctx context.Context, x *reader, q *lookupQuery, selector *scan.Selector, byValue []string) (found []series.Key, total int64, err error) {
 	end := h.boundNames(q.start + q.limit)

@@ -80,7 +80,7 @@ func appendField(dst []byte, s string) []byte {
 func (f *csvFormat) Row(timeNs int64, values []Value) {
 	f.text = append(f.text, f.prefix...)
 	if f.timed {
-		per := max(f.per, 1) // CSV knows no times as text
+		per := max(f.per, 1) // CSV has no times as text
 		f.text = strconv.AppendInt(append(f.text, ','), timeNs/per, 10)
 	}
 	for i := range values {

@@ -176,7 +176,7 @@ func TextsOf(pattern string) ([]string, bool) {
 // resolver lists what parts of a regular expression match.
 type resolver struct{ bytesLeft int }
 
-// Add appends each text, continued by a suffix; nil: that is no short list.
+// add appends each text, continued by a suffix; nil: that is no short list.
 func (r *resolver) add(to, texts []string, suffix string) []string {
 	for _, text := range texts {
 		r.bytesLeft -= len(text) + len(suffix) + 16

@@ -10,7 +10,7 @@ import (
 )
 
 // The time of a least or greatest value, of the first or the last, is in no window that the
-// storage gives. Of few series it is looked for in two steps: windows of days, of which
+// storage returns. Of few series it is looked for in two steps: windows of days, of which
 // rollups tell, say on which days these values are, and only the samples of these are read.
 const (
 	SearchSeriesMax = 16 // of more, the days would be most of all days
@@ -117,7 +117,7 @@ func (l *Loader) searchDays(of Span, read *WindowRead, all *scan.Request) (map[s
 	return series, err
 }
 
-// Add takes windows of days, which come in order.
+// add appends windows of days, which come in order.
 func (f *found) add(c *scan.Chunk) {
 	for i, day := range c.Times {
 		fresh := !f.begun

@@ -101,7 +101,7 @@ func (w *windowWorker) start(key series.Key) error {
 	return err
 }
 
-// Take keeps windows as they came.
+// take keeps windows as they came.
 func (w *windowWorker) take(c *scan.Chunk) error {
 	n := w.now
 	before := w.bytes()
@@ -120,7 +120,7 @@ func (w *windowWorker) take(c *scan.Chunk) error {
 	return w.loader.reader.Take(w.loader.held, w.bytes()-before)
 }
 
-// Bytes is about what the windows of the series hold.
+// bytes returns about what the windows of the series hold.
 func (w *windowWorker) bytes() int64 {
 	n := w.now
 	return 8 * int64(len(n.Starts)+len(n.Counts)+len(n.Sums)+len(n.Least)+len(n.Most)+len(n.First)+len(n.Last)+
