@@ -43,7 +43,7 @@ func (s *sourceSettings) Define(cmd *cobra.Command) {
 	f.StringVar(&s.user, "source-user", "", "`name:password` for that database; better in the environment, TICKMESH_SOURCE_USER")
 	f.StringVar(&s.token, "source-token", "", "`token` for it, sent as Bearer; better in the environment, TICKMESH_SOURCE_TOKEN, or in a file")
 	f.StringVar(&s.tokenFile, "source-token-file", "", "`file` with that token")
-	f.StringVar(&s.ca, "source-ca", "", "`file` with the authorities of its certificate (default: the system's)")
+	f.StringVar(&s.ca, "source-ca", "", "`file` with the CAs of its certificate (default: the system's)")
 	f.StringVar(&s.tenant, "source-tenant", "", "`tenant` to ask it for, as X-Scope-OrgID")
 	f.StringVar(&s.database, "source-db", "", "`database` of InfluxDB to read")
 	f.StringVar(&s.policy, "source-retention-policy", "", "`policy` of InfluxDB to read; needed where the database has several")

@@ -27,7 +27,7 @@ const endpointDefault = "https://s3.amazonaws.com"
 func (s *targetSettings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.endpoint, "s3-endpoint", endpointDefault, "`address` of S3-compatible storage: https://host or http://host:port")
 	f.StringVar(&s.region, "s3-region", "", "`region` of the bucket (default: what the storage says)")
-	f.StringVar(&s.ca, "s3-ca", "", "`file` with the authorities of the storage's certificate")
+	f.StringVar(&s.ca, "s3-ca", "", "`file` with the CAs of the storage's certificate")
 	f.StringVar(&s.accessKeyID, "s3-access-key-id", "", "`id` of the key that requests are signed with")
 	f.StringVar(&s.secret, "s3-secret-access-key", "", "the `key`; better in the environment, or in a file, as others see a command's flags")
 	f.StringVar(&s.secretFile, "s3-secret-access-key-file", "", "`file` with the key")

@@ -21,8 +21,8 @@ type Client struct {
 // Define defines the flags.
 func (s *Client) Define(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.Addresses, "addr", []string{"127.0.0.1:6183"}, "gRPC `addresses` of routers, or of a standalone server, with commas between")
-	f.BoolVar(&s.TLS, "tls", false, "use TLS, with the system's authorities unless --tls-ca names others")
-	f.StringVar(&s.Files.CA, "tls-ca", "", "`file` with the authorities of the servers' certificates")
+	f.BoolVar(&s.TLS, "tls", false, "use TLS, with the system's CAs unless --tls-ca names others")
+	f.StringVar(&s.Files.CA, "tls-ca", "", "`file` with the CAs of the servers' certificates")
 	f.StringVar(&s.Files.Cert, "tls-cert", "", "`file` with the certificate that servers are shown")
 	f.StringVar(&s.Files.Key, "tls-key", "", "`file` with its key")
 	f.StringVar(&s.Token, "token", "", "`token` that says who calls; better in the environment, TICKMESH_TOKEN, or in a file, as others see a command's flags")

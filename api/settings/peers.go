@@ -33,12 +33,12 @@ const (
 func (s *PeerTLS) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.rpcTLS.Cert, "rpc-tls-cert", "", "`file` with the certificate for connections between nodes and routers; empty: no TLS")
 	f.StringVar(&s.rpcTLS.Key, "rpc-tls-key", "", "`file` with its key")
-	f.StringVar(&s.rpcTLS.CA, "rpc-tls-ca", "", "`file` with the authority of both sides' certificates")
+	f.StringVar(&s.rpcTLS.CA, "rpc-tls-ca", "", "`file` with the CA of both sides' certificates")
 	s.names = Choice{Value: namesRequired, Words: []string{namesRequired, namesOptional}}
-	f.Var(&s.names, "rpc-tls-names", "whether certificates must name their process, as those of tickmesh certs do, or need not if their authority names none")
+	f.Var(&s.names, "rpc-tls-names", "whether certificates must name their process, as those of tickmesh certs do, or need not if their CA names none")
 	f.StringVar(&s.etcdTLS.Cert, "etcd-tls-cert", "", "`file` with the certificate that etcd is shown")
 	f.StringVar(&s.etcdTLS.Key, "etcd-tls-key", "", "`file` with its key")
-	f.StringVar(&s.etcdTLS.CA, "etcd-tls-ca", "", "`file` with the authority of etcd's certificate; empty: no TLS")
+	f.StringVar(&s.etcdTLS.CA, "etcd-tls-ca", "", "`file` with the CA of etcd's certificate; empty: no TLS")
 	Group(f, HeadingTLS, "rpc-tls-cert", "rpc-tls-key", "rpc-tls-ca", "rpc-tls-names", "etcd-tls-cert", "etcd-tls-key", "etcd-tls-ca")
 	s.Insecure.Define(f)
 }
@@ -136,7 +136,7 @@ func (p *PeerCredentials) checkOwn(files *transport.TLS, file string, role certi
 	case err != nil:
 		return fmt.Errorf("--rpc-tls-cert %s: %w", file, err)
 	case name == (certificate.Name{}) && p.Names.Optional:
-		logger.Warn("the certificate names no process, so any certificate of its authority opens this one; `tickmesh certs` makes certificates with names", "file", file)
+		logger.Warn("the certificate names no process, so any certificate of its CA opens this one; `tickmesh certs` makes certificates with names", "file", file)
 		return nil
 	case name == (certificate.Name{}):
 		return fmt.Errorf("--rpc-tls-cert %s: the certificate does not name %s, so the others would refuse it: make one with `tickmesh certs`, or begin with --rpc-tls-names %s", file, wanted, namesOptional)

@@ -43,7 +43,7 @@ type PublicTLS struct {
 func (s *PublicTLS) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.clientTLS.Cert, "tls-cert", "", "`file` with the certificate of the TCP ports for clients; empty: no TLS")
 	f.StringVar(&s.clientTLS.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&s.clientTLS.CA, "tls-client-ca", "", "`file` with the authorities of clients, which then must show a certificate")
+	f.StringVar(&s.clientTLS.CA, "tls-client-ca", "", "`file` with the CAs of clients, which then must show a certificate")
 	s.clientAuth = Choice{Value: clientRequired, Words: []string{clientRequired, clientOptional}}
 	f.Var(&s.clientAuth, "tls-client-auth", "whether clients must show a certificate of --tls-client-ca, or may show by --auth-file's other ways who they are")
 	Group(f, HeadingTLS, "tls-cert", "tls-key", "tls-client-ca", "tls-client-auth")

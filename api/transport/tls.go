@@ -146,7 +146,7 @@ func (t *TLS) material() *material {
 		t.mu.refused = contents
 		return t.mu.current
 	}
-	t.logger.Info("TLS files have changed; new connections use them", "certificate", t.files.Cert, "authorities", t.files.CA)
+	t.logger.Info("TLS files have changed; new connections use them", "certificate", t.files.Cert, "ca", t.files.CA)
 	t.mu.contents, t.mu.current, t.mu.refused = contents, m, [3][]byte{}
 	return m
 }

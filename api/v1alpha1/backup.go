@@ -186,8 +186,8 @@ type S3Target struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SecretName string `json:"secretName"`
-	// Secret whose ca.crt has the authority of the storage's certificate; empty: the
-	// system's authorities.
+	// Secret whose ca.crt has the CA of the storage's certificate; empty: the
+	// system's CAs.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	CASecretName string `json:"caSecretName,omitempty"`

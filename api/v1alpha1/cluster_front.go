@@ -152,7 +152,7 @@ type ServiceTLS struct {
 	// +listType=set
 	// +optional
 	Hosts []string `json:"hosts,omitempty"`
-	// Secret whose ca.crt has the authorities of clients, which then must show a
+	// Secret whose ca.crt has the CAs of clients, which then must show a
 	// certificate; empty: clients need none. Needs Envoy.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional

@@ -7,7 +7,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 const AnnotationMaintainUntil = Group + "/maintain-until"
 
 // MaintenanceSpec is when the operator may restart pods for reasons of its own: other
-// templates, images and authorities of certificates.
+// templates, images and CAs of certificates.
 type MaintenanceSpec struct {
 	// Windows of time in which pods may be restarted. None: at any time.
 	// +kubebuilder:validation:MaxItems=16

@@ -239,7 +239,7 @@ type CertificatesStatus struct {
 	// When the first of them ends.
 	// +optional
 	NotAfter *metav1.Time `json:"notAfter,omitempty"`
-	// When the authority's certificate ends.
+	// When the CA's certificate ends.
 	// +optional
 	AuthorityNotAfter *metav1.Time `json:"authorityNotAfter,omitempty"`
 }

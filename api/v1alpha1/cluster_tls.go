@@ -42,7 +42,7 @@ type TLSSpec struct {
 	IssuerRef *IssuerReference `json:"issuerRef,omitempty"`
 	// Required: nodes and routers take no certificate that does not name its process, as the
 	// URI tickmesh://CLUSTER/node/* or tickmesh://CLUSTER/router, where CLUSTER is the name that
-	// the shard map is kept under. Optional: any certificate of the same authority without a name
+	// the shard map is kept under. Optional: any certificate of the same CA without a name
 	// may do everything. With modes CertManager and Secrets. Default: Required, but in clusters
 	// that an older operator has made. A change restarts the nodes one at a time, and waits until
 	// the certificates have the names.
@@ -54,7 +54,7 @@ type TLSSpec struct {
 }
 
 // IssuerReference names an issuer of cert-manager, which must be a certificate
-// authority, as both sides show certificates of it.
+// CA, as both sides show certificates of it.
 type IssuerReference struct {
 	// Its name.
 	// +kubebuilder:validation:MinLength=1

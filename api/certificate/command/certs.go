@@ -35,9 +35,9 @@ func New() *cobra.Command {
 	s := &certsSettings{validity: settings.Duration(certsValidity)}
 	cmd := &cobra.Command{
 		Use:   "certs [flags] ROLE[/NAME][=HOST,HOST...]...",
-		Short: "Make an authority, and certificates for the processes of a cluster",
-		Long: `Makes certificates for the connections inside a cluster, in a folder that only you can read: an
-authority if there is none yet, and a certificate for each ROLE/NAME that has none yet. What is
+		Short: "Make a CA, and certificates for the processes of a cluster",
+		Long: `Makes certificates for the connections inside a cluster, in a folder that only you can read: a
+CA if there is none yet, and a certificate for each ROLE/NAME that has none yet. What is
 there stays as it is. ROLE is node, router, etcd, operator (for tickmesh rescue-map) or client (of
 the public ports). HOSTs are the names and IP addresses at which the others reach the process;
 without any it is NAME. Each process needs its own files and ca.crt; ca.key stays where you make
@@ -55,7 +55,7 @@ certificates.`,
 	f.SortFlags = false
 	f.StringVar(&s.dir, "dir", "certs", "`folder` of the certificates and keys; made if missing")
 	f.StringVar(&s.cluster, "cluster", settings.ClusterNameDefault, "`name` of the cluster, as nodes and routers have it")
-	f.Var(&s.validity, "validity", "how long a certificate is valid; the authority is for ten years")
+	f.Var(&s.validity, "validity", "how long a certificate is valid; the CA is for ten years")
 	f.BoolVar(&s.renew, "renew", false, "make certificates anew of which less than a third of the time is left, or whose hosts are named and differ")
 	cmd.AddCommand(newRequest(), newAwait())
 	return settings.WrapUsage(cmd)

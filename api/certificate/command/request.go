@@ -81,7 +81,7 @@ func newAwait() *cobra.Command {
 	var a awaited
 	cmd := &cobra.Command{
 		Use: "await --cert FILE --key FILE --ca FILE", Hidden: true, Args: cobra.NoArgs,
-		Short: "Wait until a certificate is there that goes with a key and its authorities",
+		Short: "Wait until a certificate is there that goes with a key and its CAs",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.wait(cmd.Context(), slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil)))
 		},
@@ -89,7 +89,7 @@ func newAwait() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&a.cert, "cert", "", "`file` of the certificate")
 	f.StringVar(&a.key, "key", "", "`file` with its key")
-	f.StringVar(&a.ca, "ca", "", "`file` with the authorities")
+	f.StringVar(&a.ca, "ca", "", "`file` with the CAs")
 	return cmd
 }
 

@@ -112,8 +112,8 @@ func (f TLSFiles) info(hosts ...string) transport.TLSInfo {
 // memberHosts returns the hosts of which members show certificates: what tells them from everybody
 // else where the CAs sign that, and otherwise those of all members, which they are reached
 // at and have certificates for. etcd itself asks for a certificate of a CA only.
-func memberHosts(authorities string, members []url.URL) []string {
-	if text, err := os.ReadFile(authorities); err == nil { // else etcd says what is wrong
+func memberHosts(caFile string, members []url.URL) []string {
+	if text, err := os.ReadFile(caFile); err == nil { // else etcd says what is wrong
 		all, err := certificate.DecodeCertificates(text)
 		if err == nil && !slices.ContainsFunc(all, func(c *x509.Certificate) bool { return c.VerifyHostname(certificate.MemberHost) != nil }) {
 			return []string{certificate.MemberHost}
