@@ -203,6 +203,6 @@ const (
 type Leadership interface {
 	// Lost is closed when another may have been elected.
 	Lost() <-chan struct{}
-	// Resign gives up the election, so that another can win it.
+	// Resign leaves the election, so that another can win it.
 	Resign(ctx context.Context) error
 }
