@@ -146,7 +146,7 @@ func testWindowsOfHours(t *testing.T, s Subject) {
 }
 
 // wantWindows compares the aggregates that were asked for. The sums are compared by
-// their bits, as described at scan.Windows in which order they are made.
+// their bits, in the order of adding that scan.Windows describes.
 func wantWindows(t reporter, got, want *scan.Chunk, asked scan.Aggregate) {
 	t.Helper()
 	if got == nil {
