@@ -9,7 +9,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/node/storage/compact"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
-	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // roomLab has segments of several months that wait to be joined.
@@ -41,12 +40,10 @@ func TestCompactionWaitsForRoom(t *testing.T) {
 	setFree := func(bytes int64) { n.fs.SetCapacity(1<<40 - free + bytes) }
 	setFree(reserve + 100) // for no segment at all
 	created := 0
-	n.before = func(op vfs.Op) error {
-		if op.Kind == vfs.OpCreate && strings.Contains(op.Name, dirSegments) {
-			created++
-		}
+	n.beforeSegment(func(string) error {
+		created++
 		return nil
-	}
+	})
 	for range 3 {
 		if did, err := n.e.Compact(context.Background(), nowMs); did || err != nil || created > 0 {
 			t.Fatalf("a compaction without room: %v, %v, %d files begun", did, err, created)
@@ -74,12 +71,8 @@ func TestFailedCompactionKeepsNobodyWaiting(t *testing.T) {
 	n, nowMs := roomLab(t)
 	defer n.end()
 	bad, tries := "", 0
-	n.before = func(op vfs.Op) error {
-		base, ok := strings.CutPrefix(op.Name, "data/"+dirSegments+"/")
-		if op.Kind != vfs.OpCreate || !ok {
-			return nil
-		}
-		partition, _, _ := strings.Cut(base, "-")
+	n.beforeSegment(func(name string) error {
+		partition, _, _ := strings.Cut(name, "-")
 		if bad == "" {
 			bad = partition
 		}
@@ -88,7 +81,7 @@ func TestFailedCompactionKeepsNobodyWaiting(t *testing.T) {
 		}
 		tries++
 		return syscall.ENOSPC
-	}
+	})
 	step := func(nowMs int64) (did bool, err error) { return n.e.Compact(context.Background(), nowMs) }
 	if did, err := step(nowMs); did || err == nil {
 		t.Fatalf("nothing failed: %v, %v", did, err)
@@ -116,7 +109,7 @@ func TestFailedCompactionKeepsNobodyWaiting(t *testing.T) {
 			t.Fatalf("not tried again: %v, %v, %d times", did, err, tries)
 		}
 	}
-	n.before = nil
+	n.setRule(nil)
 	if did, err := step(nowMs - 2*compact.RetryDelayMax.Milliseconds()); !did || err != nil {
 		t.Errorf("a clock that went back makes a compaction wait: %v, %v", did, err)
 	}

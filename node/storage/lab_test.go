@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -37,10 +38,10 @@ type labNode struct {
 	synced  atomic.Int64 // of that, what is safe
 	written []*labEntry  // the node's log
 	// the node's log
-	faultIn atomic.Int64       // operations of the disk until one fails; 0: none will
-	before  func(vfs.Op) error // called before each operation, if it is set
-	memory  int64              // Options.SeriesBytesMax
-	empty   int                // series without samples that were found
+	faultIn atomic.Int64             // operations of the disk until one fails; 0: none will
+	rule    atomic.Pointer[diskRule] // asked before each operation, if it is set
+	memory  int64                    // Options.SeriesBytesMax
+	empty   int                      // series without samples that were found
 
 	hosts   [labShards]bool
 	through [labShards]uint64 // before it is applied a replica is no state that ever was
@@ -50,6 +51,11 @@ type labNode struct {
 	position uint64
 	applied  []uint64
 }
+
+// diskRule fails an operation of the disk that it returns an error for. The engine's own goroutines,
+// which make extents of the page log and parts of the index ahead and remove what is replaced, ask it
+// too, at any time.
+type diskRule func(vfs.Op) error
 
 func newLabNode(t *testing.T, logs []*labLog) *labNode {
 	n := &labNode{t: t, logs: logs, fs: vfs.NewMemFS()}
@@ -66,8 +72,8 @@ func (n *labNode) options() Options {
 
 // fault fails one operation that changes something.
 func (n *labNode) fault(op vfs.Op) error {
-	if n.before != nil {
-		if err := n.before(op); err != nil {
+	if rule := n.rule.Load(); rule != nil {
+		if err := (*rule)(op); err != nil {
 			return err
 		}
 	}
@@ -79,6 +85,30 @@ func (n *labNode) fault(op vfs.Op) error {
 	}
 	return nil
 }
+
+// setRule sets what is asked before each operation of the disk; nil: nothing.
+func (n *labNode) setRule(rule diskRule) {
+	if rule == nil {
+		n.rule.Store(nil)
+		return
+	}
+	n.rule.Store(&rule)
+}
+
+// beforeSegment has a function called with the name of each file of a segment before it is created.
+// Only flushes, compactions and transfers create those, in the goroutine that called the engine for
+// one, so that what the function uses needs no lock where a test has one such call at a time.
+func (n *labNode) beforeSegment(create func(name string) error) {
+	n.setRule(func(op vfs.Op) error {
+		if op.Kind != vfs.OpCreate || path.Dir(op.Name) != segmentsFolder {
+			return nil
+		}
+		return create(path.Base(op.Name))
+	})
+}
+
+// segmentsFolder is where a lab node has its segments.
+const segmentsFolder = "data/" + dirSegments
 
 func (n *labNode) open() {
 	n.t.Helper()

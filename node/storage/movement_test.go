@@ -10,13 +10,11 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/transfer"
-	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // send exports a shard of one node and installs it on another. The stream may be cut
@@ -274,14 +272,12 @@ func TestExportWhileEntriesAreApplied(t *testing.T) {
 	}
 	for range 8 {
 		from.apply(0, 5)
-		from.before = func(op vfs.Op) error {
-			if op.Kind == vfs.OpCreate && strings.Contains(op.Name, dirSegments) {
-				from.apply(0, 1) // the shard's own state has been taken by now
-			}
+		from.beforeSegment(func(string) error {
+			from.apply(0, 1) // the shard's own state has been taken by now
 			return nil
-		}
+		})
 		x, err := from.e.ExportShard(0)
-		from.before = nil
+		from.setRule(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -367,21 +368,22 @@ func TestReplaceAfterDoubt(t *testing.T) {
 	for _, renamed := range []bool{false, true} {
 		from, to, _ := labPair(t, 300)
 		old, through := to.replacements(), to.through[0]
-		to.before = func(op vfs.Op) error {
+		to.setRule(func(op vfs.Op) error {
 			if op.Kind == vfs.OpRename && strings.HasSuffix(op.To, manifest.Name) {
-				to.before = func(op vfs.Op) error {
-					if op.Kind == vfs.OpSyncDir {
+				folder := path.Dir(op.To)
+				to.setRule(func(op vfs.Op) error {
+					if op.Kind == vfs.OpSyncDir && op.Name == folder {
 						return syscall.EIO
 					}
 					return nil
-				}
+				})
 			}
 			return nil
-		}
+		})
 		if err := send(from, to, 0, whole); !errors.Is(err, manifest.ErrInDoubt) {
 			t.Fatal(err)
 		}
-		to.before = nil
+		to.setRule(nil)
 		to.check("in doubt")
 		points, err := failpoint.Parse(transfer.FailReplacePublish+"=error@1", Failpoints())
 		if err != nil {
