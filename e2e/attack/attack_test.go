@@ -93,10 +93,7 @@ func startPhases(t *testing.T, g *ground) *phases {
 	if *long {
 		length = calmLong
 	}
-	var err error
-	if g.calmShare, err = g.share(t, length); err != nil {
-		t.Fatal(err)
-	}
+	g.calmShare = g.share(t, length)
 	p.calm = p.clients.take(t)
 	t.Logf("calm: writes %v; reads %v; %.2f cores", p.calm["write"], p.calm["read"], g.calmShare)
 	return p
@@ -107,34 +104,40 @@ func startPhases(t *testing.T, g *ground) *phases {
 func (p *phases) step(t *testing.T, name string, length time.Duration, attack func(*testing.T) (after func(*testing.T))) {
 	t.Run(name, func(t *testing.T) {
 		p.clients.take(t)
+		defer p.judge(t) // also where the attack fails the test: the next one wants a server
 		begin := time.Now()
 		after := attack(t)
-		for *long && time.Since(begin) < length && !t.Failed() {
+		for *long && time.Since(begin) < length && !t.Failed() && p.g.ended() == nil {
 			after = attack(t)
 		}
 		under := p.clients.take(t)
 		t.Logf("writes %v; reads %v", under["write"], under["read"])
-		if after != nil {
-			after(t)
-		}
-		p.g.alive(t)
-		p.g.spy.report(t)
-		p.clients.take(t)
-		p.clients.report(t)
 		for kind, l := range under {
 			if *long && l.count >= samplesMin && l.p99 > p99FactorMax*p.calm[kind].p99 {
 				t.Errorf("the P99 of %ss is %v, in calm %v", kind, l.p99, p.calm[kind].p99)
 			}
 		}
+		if after != nil {
+			after(t)
+		}
 	})
 }
 
+// judge says what fell in a phase, so that the next one is judged by itself.
+func (p *phases) judge(t *testing.T) {
+	t.Helper()
+	p.g.alive(t)
+	p.g.spy.report(t)
+	p.clients.take(t)
+	p.clients.report(t)
+}
+
 // storms has storms rage, each for a time by itself in the long form, whose P99 is told of each. In
-// the short form they rage at once, for twice the time of one. What stands is looked at after each.
-func (p *phases) storms(t *testing.T, all []storm, each time.Duration, stands func(*testing.T)) {
+// the short form they rage at once, for twice the time of one.
+func (p *phases) storms(t *testing.T, all []storm, each time.Duration) {
 	if *long {
 		for _, s := range all {
-			p.step(t, "storm at "+s.name, phaseLong, once(func(t *testing.T) { s.rage(t, *seed, p.g.spy, scaled(each)); stands(t) }))
+			p.step(t, "storm at "+s.name, phaseLong, once(func(t *testing.T) { s.rage(t, *seed, p.g.spy, scaled(each)) }))
 		}
 		return
 	}
@@ -144,7 +147,6 @@ func (p *phases) storms(t *testing.T, all []storm, each time.Duration, stands fu
 			raging.Go(func() { s.rage(t, *seed, p.g.spy, 2*each) })
 		}
 		raging.Wait()
-		stands(t)
 	}))
 }
 
@@ -158,7 +160,7 @@ func siege(t *testing.T, users bool) {
 	t.Logf("seed %d", *seed)
 	g := newGround(t, *seed, users)
 	p := startPhases(t, g)
-	p.storms(t, g.storms(), 1500*time.Millisecond, g.alive)
+	p.storms(t, g.storms(), 1500*time.Millisecond)
 	p.step(t, "many connections", phaseLong, once(func(t *testing.T) {
 		for _, address := range []string{g.at.HTTP, g.at.Put, g.at.Line, g.at.Graphite, g.at.OTLP, g.grpc, g.metrics} {
 			defer flood(t, address, 500)()
@@ -240,7 +242,7 @@ func (g *ground) checkEnd(t *testing.T) {
 	case err != nil && !errors.Is(err, harness.ErrStopTimeout) && strings.Contains(g.server.LogTail(1<<16), leftOpen):
 		t.Logf("the data folder was left open: %v", err)
 	case err != nil:
-		t.Errorf("the end after SIGTERM: %v\n%s", err, g.firstTrouble())
+		t.Errorf("the end after SIGTERM: %v\n%v", err, g.ended())
 	}
 	t.Logf("ended %v after SIGTERM; at most %d MiB resident", time.Since(begin).Round(time.Millisecond), g.peak>>20)
 	cancel()

@@ -361,21 +361,28 @@ func (g *ground) mustBeNear(t *testing.T, b bomb, answers []answer) {
 }
 
 // share returns how many cores the server uses in a time to come.
-func (g *ground) share(t *testing.T, window time.Duration) (float64, error) {
+func (g *ground) share(t *testing.T, window time.Duration) float64 {
 	t.Helper()
 	before, err := g.server.Usage()
 	start := time.Now()
 	pause(t, window)
 	after, errAfter := g.server.Usage()
-	return float64(after.CPU-before.CPU) / float64(time.Since(start)), errors.Join(err, errAfter)
+	if err := errors.Join(err, errAfter); err != nil {
+		if !g.revived(t) {
+			t.Error(err)
+		}
+		t.FailNow()
+	}
+	return float64(after.CPU-before.CPU) / float64(time.Since(start))
 }
 
 // awaitIdle waits until the server does not work at what was left behind.
 func (g *ground) awaitIdle(t *testing.T) {
 	t.Helper()
 	for begin := time.Now(); ; {
-		share, err := g.share(t, 300*time.Millisecond)
-		if err != nil || share < g.calmShare+idleShare { // one that has ended is told of elsewhere
+		share := g.share(t, 300*time.Millisecond)
+		g.mustLive(t) // one that has ended is idle
+		if share < g.calmShare+idleShare {
 			t.Logf("idle after %v", time.Since(begin).Round(time.Millisecond))
 			return
 		}

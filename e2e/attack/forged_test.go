@@ -203,6 +203,9 @@ func (g *ground) tryGuessing(t *testing.T) {
 			break
 		}
 		if !served {
+			if g.ended() != nil {
+				break // which is told of after each phase
+			}
 			pause(t, 100*time.Millisecond)
 		}
 	}

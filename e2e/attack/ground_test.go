@@ -43,13 +43,16 @@ type ground struct {
 	users   bool
 	group   *harness.MemoryGroup // nil: memory is sampled instead
 	server  *harness.Standalone
-	spy     *spy
-	issuer  *issuer // nil without users
+	// processes are those under attack, in the order in which they end.
+	processes []*member
+	spy       *spy
+	issuer    *issuer // nil without users
 	// replayed is a token that was good.
 	replayed string
 	marks    marks
 	secret   string // part of every name, value and query of the victim
 	fell     bool   // it had to be started again
+	starts   int    // of the server
 	peak     int64  // RSS in bytes, of servers that have ended
 	// calmShare is how many cores the server uses while only the good clients are there.
 	calmShare float64
@@ -112,13 +115,14 @@ func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
 	if users {
 		flags = append(flags, "--rules-file", g.writeRules(t), "--auth-file", g.writeUsers(t, userGone), "--udp-user", userOther, "--udp-database", "evil")
 	}
-	g.group = memoryGroup(t)
+	g.group = memoryGroup(t, memoryMax)
 	g.options = harness.StandaloneOptions{
-		Binary: program(t), DataDir: filepath.Join(g.dir, "data"), Extra: append(flags, extra...), Group: g.group, LogPath: filepath.Join(g.dir, "log"),
+		Binary: program(t), DataDir: filepath.Join(g.dir, "data"), Extra: append(flags, extra...), Group: g.group,
 	}
 	if g.group == nil {
 		g.options.Env = []string{fmt.Sprintf("GOMEMLIMIT=%d", memoryMax/2)}
 	}
+	g.processes = []*member{{name: "the server", group: g.group, start: g.start}}
 	g.start(t)
 	checkListeners(t, g.server.Process)
 	t.Cleanup(func() {
@@ -134,9 +138,9 @@ func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
 }
 
 // memoryGroup makes the control group, or says by the list of skips why there is none.
-func memoryGroup(t *testing.T) *harness.MemoryGroup {
+func memoryGroup(t *testing.T, bytesMax int64) *harness.MemoryGroup {
 	t.Helper()
-	group, err := harness.NewMemoryGroup(memoryMax)
+	group, err := harness.NewMemoryGroup(bytesMax)
 	if errors.Is(err, harness.ErrNoMemoryGroup) || errors.Is(err, os.ErrPermission) {
 		without(t, "control group", err)
 		return nil
@@ -149,11 +153,15 @@ func memoryGroup(t *testing.T) *harness.MemoryGroup {
 
 func (g *ground) start(t *testing.T) {
 	t.Helper()
+	g.starts++
+	g.options.LogPath = filepath.Join(g.dir, fmt.Sprintf("log-%d", g.starts)) // each tells of its own end
+	var server *harness.Standalone
 	var err error
-	launch(func() { g.server, err = harness.StartStandalone(t.Context(), g.options, g.at) })
+	launch(func() { server, err = harness.StartStandalone(t.Context(), g.options, g.at) })
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.server, g.processes[0].Process = server, server.Process
 }
 
 // writeUsers writes the file of users; extra are users without any right.
@@ -239,17 +247,30 @@ func (g *ground) mustWrite(t *testing.T, database, user, lines string) {
 	})
 }
 
-// eventually tries until there is no error.
+// eventually tries until there is no error. It fails the test at once where the server has ended.
 func (g *ground) eventually(t *testing.T, try func() error) {
 	t.Helper()
+	switch err := g.until(t.Context(), try); {
+	case errors.Is(err, errEnded):
+		g.mustLive(t)
+	case err != nil:
+		t.Fatalf("after %v still: %v", waitMax, err)
+	}
+}
+
+// until is eventually with an error: errEnded, or that of the last try.
+func (g *ground) until(ctx context.Context, try func() error) error {
 	deadline := time.Now().Add(waitMax)
 	for {
 		err := try()
 		if err == nil {
-			return
+			return nil
 		}
-		if time.Now().After(deadline) || t.Context().Err() != nil {
-			t.Fatalf("after %v still: %v", waitMax, err)
+		if end := g.ended(); end != nil {
+			return end
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return err
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -264,7 +285,7 @@ func (g *ground) checkVault(t *testing.T) {
 		if err = g.compareVault(t.Context()); err == nil {
 			return
 		}
-		if !errors.Is(err, errAgain) {
+		if !errors.Is(err, errAgain) && !g.revived(t) {
 			break
 		}
 	}
@@ -283,34 +304,6 @@ func (g *ground) compareVault(ctx context.Context) error {
 		return fmt.Errorf("the victim's data are not what was written: %q, want %q at its end", a.body, want)
 	}
 	return nil
-}
-
-// alive fails the test where the server has ended, and starts the next.
-func (g *ground) alive(t *testing.T) {
-	t.Helper()
-	if usage, err := g.server.Usage(); err == nil {
-		g.peak = max(g.peak, usage.RSSMaxBytes)
-	}
-	if g.server.Exited() {
-		t.Errorf("the server has ended: %v\n%s", g.server.Err(), g.firstTrouble())
-		if g.options.Binary == "" {
-			t.FailNow() // it is one of several processes
-		}
-		g.start(t)
-		pause(t, time.Second) // good clients notice that it is there again
-		g.fell = true
-	}
-}
-
-// firstTrouble is where the log tells of a crash, or its end.
-func (g *ground) firstTrouble() string {
-	text := g.server.LogTail(1 << 20)
-	for _, sign := range []string{"fatal error:", "panic:", "goroutine stack exceeds"} {
-		if at := strings.Index(text, sign); at >= 0 {
-			return text[at:min(len(text), at+1500)]
-		}
-	}
-	return text[max(0, len(text)-1500):]
 }
 
 // answer is what a request has got.

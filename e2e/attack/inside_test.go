@@ -38,7 +38,7 @@ func TestCluster(t *testing.T) {
 		samples := append(grpcSamples("/tickmesh.node.v1.NodeService/Write"), grpcSamples("/etcdserverpb.KV/Range")...)
 		storms = append(storms, storm{"inside " + address, "tcp", address, append(samples, httpSamples()...)})
 	}
-	p.storms(t, storms, time.Second, g.alive)
+	p.storms(t, storms, time.Second)
 	p.step(t, "streams of nobody", phaseLong, once(func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), scaled(2*time.Second))
 		defer cancel()

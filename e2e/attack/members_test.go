@@ -31,18 +31,9 @@ import (
 // and a router, which is the ground.
 type members struct {
 	*ground
-	certs     string // the folder
-	etcd      *member
-	nodes     []*member
-	processes []*member // in the order in which they end
-}
-
-// member is one process and what it was told to listen on.
-type member struct {
-	*harness.Process
-	name           string
-	rpc, http      string // etcd: for clients, for members
-	knownAddresses []string
+	certs string // the folder
+	etcd  *member
+	nodes []*member
 }
 
 const clusterName = "tickmesh"
@@ -84,11 +75,11 @@ func newMembers(t *testing.T) *members {
 	m.run(t, router, append([]string{"router", "--initial-nodes", "2", "--http-addr", m.at.HTTP, "--put-addr", m.at.Put, "--line-addr", m.at.Line,
 		"--graphite-addr", m.at.Graphite, "--grpc-addr", m.grpc, "--otlp-grpc-addr", m.at.OTLP, "--metrics-addr", m.metrics, "--rules-file", m.writeRules(t), "--udp-addr", m.udp, "--udp-user", userOther, "--udp-database", "evil"}, common("router-r1")...)...)
 	m.server = &harness.Standalone{Process: router.Process, HTTPAddr: m.at.HTTP, PutAddr: m.at.Put, LineAddr: m.at.Line}
+	start := router.start
+	router.start = func(t *testing.T) { t.Helper(); start(t); m.server.Process = router.Process }
 	m.processes = append([]*member{router}, m.nodes...)
 	m.processes = append(m.processes, m.etcd)
-	if err := harness.WaitReady(t.Context(), router.Process, "http://"+m.at.HTTP+"/readyz"); err != nil {
-		t.Fatalf("%v\n%s", err, router.LogTail(4096))
-	}
+	m.awaitReady(t)
 	m.fill(t)
 	return m
 }
@@ -106,36 +97,34 @@ func (m *members) certify(t *testing.T, dir string, arguments ...string) {
 // run starts a process in a control group of its own.
 func (m *members) run(t *testing.T, p *member, arguments ...string) {
 	t.Helper()
-	group := memoryGroup(t)
-	options := harness.ProcessOptions{Path: program(t), Args: arguments, Group: group, LogPath: filepath.Join(m.dir, p.name+".log")}
-	var err error
-	launch(func() { p.Process, err = harness.StartProcess(options) })
-	if err != nil {
-		t.Fatal(err)
+	p.group = memoryGroup(t, memoryMax)
+	starts := 0
+	p.start = func(t *testing.T) {
+		t.Helper()
+		starts++
+		options := harness.ProcessOptions{Path: program(t), Args: arguments, Group: p.group, LogPath: filepath.Join(m.dir, fmt.Sprintf("%s-%d.log", p.name, starts))}
+		var process *harness.Process
+		var err error
+		launch(func() { process, err = harness.StartProcess(options) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Process = process
 	}
+	p.start(t)
 	checkListeners(t, p.Process)
 	t.Cleanup(func() {
 		p.Kill()
-		if group == nil {
+		if p.group == nil {
 			return
 		}
-		if kills, err := group.Kills(); err != nil || kills != 0 {
+		if kills, err := p.group.Kills(); err != nil || kills != 0 {
 			t.Errorf("%s: the kernel has ended %d processes because %d bytes were full (%v)", p.name, kills, memoryMax, err)
 		}
-		if err := group.Close(); err != nil {
+		if err := p.group.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-// allAlive fails the test where a process has ended.
-func (m *members) allAlive(t *testing.T) {
-	t.Helper()
-	for _, p := range m.processes {
-		if p.Exited() {
-			t.Fatalf("%s has ended: %v\n%s", p.name, p.Err(), p.LogTail(4096))
-		}
-	}
 }
 
 // TestMembers attacks the processes of a cluster on every port that they listen on, and with every
@@ -144,9 +133,7 @@ func TestMembers(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	m := newMembers(t)
 	p := startPhases(t, m.ground)
-	step := func(name string, attack func(*testing.T)) {
-		p.step(t, name, phaseLong, once(func(t *testing.T) { attack(t); m.allAlive(t) }))
-	}
+	step := func(name string, attack func(*testing.T)) { p.step(t, name, phaseLong, once(attack)) }
 	samples := append(grpcSamples("/tickmesh.node.v1.NodeService/Write"), grpcSamples("/etcdserverpb.KV/Range")...)
 	samples = append(samples, httpSamples()...)
 	var storms []storm
@@ -166,7 +153,7 @@ func TestMembers(t *testing.T) {
 			storms = append(storms, s)
 		}
 	}
-	p.storms(t, storms, 700*time.Millisecond, m.allAlive)
+	p.storms(t, storms, 700*time.Millisecond)
 	for _, i := range m.impostors(t) {
 		step("calls by "+i.name, func(t *testing.T) { m.tryImpostor(t, i) })
 	}
