@@ -43,7 +43,7 @@ func newVault(t *testing.T) *vault {
 	t.Helper()
 	s := kubernetes(t)
 	v := &vault{world: world{
-		t: t, api: s.client, namespace: s.namespace(t), now: time.Now().Truncate(time.Second), recorded: events.NewFakeRecorder(1000),
+		t: t, api: s.writes.remembering(s.client), namespace: s.namespace(t), now: time.Now().Truncate(time.Second), recorded: events.NewFakeRecorder(1000),
 	}, fails: map[string]bool{}}
 	v.operate(0)
 	v.create("nodes: {count: 3}")
@@ -53,8 +53,9 @@ func newVault(t *testing.T) *vault {
 // operate starts another operator, which dies after so many writes; 0: it lives on.
 func (v *vault) operate(writes int) {
 	v.life = &life{limit: writes}
+	reader := apiServer.writes.remembering(apiServer.operatorClient)
 	scope := &reconcile.Scope{
-		Client: v.life.mortal(apiServer.operatorClient), Reader: apiServer.operatorClient, Events: v.recorded, Now: func() time.Time { return v.now },
+		Client: v.life.mortal(reader), Reader: reader, Events: v.recorded, Now: func() time.Time { return v.now },
 		Defaults: build.Facts{Image: "tickmesh:test", EnvoyImage: "envoy:test", OperatorNamespace: "operators"},
 	}
 	v.backups, v.restores, v.schedules = controller.NewBackup(scope), controller.NewRestore(scope), controller.NewSchedule(scope)
@@ -412,6 +413,7 @@ func TestSchedule(t *testing.T) {
 func TestManagerOfBackups(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
+	v.api = apiServer.client // the manager writes by a client of its own
 	scheme, err := controller.Scheme()
 	v.must(err)
 	manager, err := ctrl.NewManager(apiServer.operatorConfig, ctrl.Options{

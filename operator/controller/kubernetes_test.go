@@ -58,7 +58,9 @@ func (w *world) controllers() {
 		before := d.DeepCopy()
 		d.Status.ObservedGeneration, d.Status.Replicas = d.Generation, *d.Spec.Replicas
 		d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = d.Status.Replicas, d.Status.Replicas, d.Status.Replicas
-		w.must(w.api.Status().Patch(w.t.Context(), d, client.MergeFrom(before)))
+		if !equality.Semantic.DeepEqual(before.Status, d.Status) {
+			w.must(w.api.Status().Patch(w.t.Context(), d, client.MergeFrom(before)))
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ func (w *world) eventually(what string, is func() bool) {
 func TestManager(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
+	w.api = apiServer.client // the manager writes by a client of its own
 	scheme, err := controller.Scheme()
 	w.must(err)
 	manager, err := ctrl.NewManager(apiServer.operatorConfig, ctrl.Options{

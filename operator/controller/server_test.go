@@ -35,13 +35,14 @@ type server struct {
 	stop   func() error
 	err    error
 	names  atomic.Int64 // of namespaces
+	writes writes
 
 	// What operators connect with: they may do what their markers say, and nothing else.
 	operatorConfig *rest.Config
 	operatorClient client.WithWatch
 }
 
-var apiServer server
+var apiServer = server{writes: writes{counts: map[place]uint64{}}}
 
 const (
 	assetsVariable = "KUBEBUILDER_ASSETS"

@@ -86,7 +86,7 @@ func newWorld(t *testing.T, machines int) *world {
 	t.Helper()
 	s := kubernetes(t)
 	w := &world{
-		t: t, api: s.client, background: context.Background(), namespace: s.namespace(t), now: time.Now().Truncate(time.Second),
+		t: t, api: s.writes.remembering(s.client), background: context.Background(), namespace: s.namespace(t), now: time.Now().Truncate(time.Second),
 		machines: map[string]bool{}, podKeys: map[types.UID]*ecdsa.PrivateKey{}, etcdTrust: map[types.UID][]*x509.Certificate{}, mesh: meshtest.NewCluster(), processes: map[string]*process{}, folders: map[string]string{}, routers: true,
 		home:     "operators",
 		recorded: events.NewFakeRecorder(10_000), limits: shardmap.DefaultLimits(),
@@ -107,10 +107,10 @@ func (w *world) newOperator(writes int) {
 	w.life = &life{limit: writes}
 	metrics, err := reconcile.NewMetrics(prometheus.NewRegistry())
 	w.must(err)
-	mortal := w.life.mortal(apiServer.operatorClient)
+	reader := apiServer.writes.remembering(apiServer.operatorClient)
 	w.turns = upgrade.NewTurns(time.Minute, w.now)
 	w.operator = controller.NewCluster(&reconcile.Scope{
-		Client: mortal, Reader: apiServer.operatorClient, Events: w.recorded, Now: func() time.Time { return w.now }, PKI: pki.Defaults(), Metrics: metrics,
+		Client: w.life.mortal(reader), Reader: reader, Events: w.recorded, Now: func() time.Time { return w.now }, PKI: pki.Defaults(), Metrics: metrics,
 		Release: w.release, Turns: w.turns,
 		Meshes: mesh.NewPool(func(target mesh.Target) (mesh.Mesh, error) {
 			w.target = target
