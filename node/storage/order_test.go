@@ -17,7 +17,7 @@ import (
 // was flushed. The order of writing is that of the sequences.
 func TestOrderOfSegmentsAfterOpen(t *testing.T) {
 	fs := vfs.NewMemFS()
-	options := Options{FS: fs, Dir: "data", Shards: 1, SyncLog: func() error { return nil }}
+	options := Options{FS: fs, Dir: "data", Shards: 1, ExtentBytes: extentBytesSmall, SyncLog: func() error { return nil }}
 	open := func() *Engine {
 		e, err := Open(options)
 		if err != nil {

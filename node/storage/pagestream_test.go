@@ -102,7 +102,7 @@ func (l *pageStreamLab) check(fromMs, toMs int64) (chunks int) {
 func TestPageStream(t *testing.T) {
 	streamed, whole := 0, 0
 	for seed := range uint64(storagetest.Seeds(6)) {
-		e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, SyncLog: func() error { return nil }})
+		e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, ExtentBytes: extentBytesSmall, SyncLog: func() error { return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

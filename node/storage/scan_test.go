@@ -22,7 +22,7 @@ func samplesBody(batch []byte) []byte {
 // TestWindowsOfAnyWidth: windows at the ends of what numbers can hold are answered
 // or refused. Their arithmetic must not wrap around: such a window would never end.
 func TestWindowsOfAnyWidth(t *testing.T) {
-	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, SyncLog: func() error { return nil }})
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, ExtentBytes: extentBytesSmall, SyncLog: func() error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestWindowsOfAnyWidth(t *testing.T) {
 // where the pages are in order.
 func TestScanHoldsBytes(t *testing.T) {
 	const samples, bytesMax = 50_000, 256 << 10
-	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, SyncLog: func() error { return nil }})
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, ExtentBytes: extentBytesSmall, SyncLog: func() error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestSeriesStayWithinMemory(t *testing.T) {
 		bytesMax                    = 2 << 20
 		slack                       = seriesCount / shards * codec.PageBytesMax // what one entry adds before pages are sealed
 	)
-	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: shards, SeriesBytesMax: bytesMax, SyncLog: func() error { return nil }})
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: shards, ExtentBytes: extentBytesSmall, SeriesBytesMax: bytesMax, SyncLog: func() error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestSeriesStayWithinMemory(t *testing.T) {
 
 // More series than the bound leaves room for make no storm of seals: what they take is not pages.
 func TestMoreSeriesThanMemoryHasRoomFor(t *testing.T) {
-	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: 1, SeriesBytesMax: 256 << 10, SyncLog: func() error { return nil }})
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: 1, ExtentBytes: extentBytesSmall, SeriesBytesMax: 256 << 10, SyncLog: func() error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

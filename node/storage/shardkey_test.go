@@ -14,7 +14,7 @@ import (
 
 func openSharded(t *testing.T, key series.ShardKey) *Engine {
 	t.Helper()
-	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: 4, ShardKey: key, SyncLog: func() error { return nil }})
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: 4, ExtentBytes: extentBytesSmall, ShardKey: key, SyncLog: func() error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

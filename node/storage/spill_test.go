@@ -198,7 +198,7 @@ func TestExportOfManyPartitions(t *testing.T) {
 
 func spillEngine(t *testing.T) *Engine {
 	t.Helper()
-	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: 1, SyncLog: func() error { return nil }})
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: 1, ExtentBytes: extentBytesSmall, SyncLog: func() error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

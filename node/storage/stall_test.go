@@ -26,6 +26,9 @@ type staller struct {
 	hold func(vfs.Op) (entered, goOn chan struct{}) // nil channels: the operation is not held
 }
 
+// extentBytesSmall is enough for what tests write at once: the disk in memory copies all of a file that was preallocated.
+const extentBytesSmall = 1 << 20
+
 func newStaller(t *testing.T, o Options) *staller {
 	s := &staller{t: t}
 	o.FS = vfs.Faults(vfs.NewMemFS(), func(op vfs.Op) error {
@@ -45,6 +48,9 @@ func newStaller(t *testing.T, o Options) *staller {
 		return nil
 	})
 	o.Dir, o.Shards, o.SyncLog = "data", 1, func() error { return nil }
+	if o.ExtentBytes == 0 {
+		o.ExtentBytes = extentBytesSmall
+	}
 	var err error
 	if s.e, err = Open(o); err != nil {
 		t.Fatal(err)
