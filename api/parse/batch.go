@@ -1,8 +1,11 @@
 package parse
 
-import "unsafe"
+import (
+	"errors"
+	"unsafe"
 
-import "errors"
+	"github.com/tickmesh/tickmesh/api/scan"
+)
 
 // Kinds of errors that concern a whole body. Errors of single lines are in
 // Batch.Errors.
@@ -91,6 +94,9 @@ type Point struct {
 	Scale        uint8
 	FieldEscaped bool // the name holds backslashes that must be resolved
 }
+
+// reachable reports whether queries reach a time: a sample beyond would be written, and never be read.
+func reachable(timeMs int64) bool { return timeMs >= scan.TimeMsMin && timeMs <= scan.TimeMsMax }
 
 // Command is a telnet line that is not a put.
 type Command struct {

@@ -48,9 +48,6 @@ func JSONLines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	return stream.rest(b, FormLabels, at, p.limits.ErrorsMax), nil
 }
 
-// lineTimeMsMax bounds times as queries do: a sample beyond would be written, and never be read.
-const lineTimeMsMax = math.MaxInt64 / 4
-
 // jsonLineParser holds what the parse of one body needs at hand.
 type jsonLineParser struct {
 	b      *Batch
@@ -244,7 +241,7 @@ func (p *jsonLineParser) samples(content []byte) (wrong fault, err error) {
 			wrong = valueFault("the timestamp " + string(raw[:min(len(raw), excerptBytesMaxPut)]) + " is no whole number of milliseconds")
 			return
 		}
-		if ms < -lineTimeMsMax || ms > lineTimeMsMax {
+		if !reachable(ms) {
 			wrong = valueFault("the timestamp " + string(raw) + " is out of range")
 			return
 		}

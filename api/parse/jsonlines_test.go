@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -54,8 +55,8 @@ func TestJSONLines(t *testing.T) {
 		{`{"metric":{"__name__":"m"},"values":[1,"x"],"timestamps":[1,2]}`, `!series 1: the value "x" is no number`},
 		{`{"metric":{"__name__":"m"},"values":[true],"timestamps":[1]}`, `!series 1: the value true is no number`},
 		{`{"metric":{"__name__":"m"},"values":[1],"timestamps":[1.5]}`, `!series 1: the timestamp 1.5 is no whole number of milliseconds`},
-		{`{"metric":{"__name__":"m"},"values":[1,2],"timestamps":[2305843009213693951,-2305843009213693951]}`,
-			"m{}@2305843009213693951=3ff0000000000000 m{}@-2305843009213693951=4000000000000000"},
+		{`{"metric":{"__name__":"m"},"values":[1,2],"timestamps":[2305843009213693951,-2305843009213693952]}`,
+			"m{}@2305843009213693951=3ff0000000000000 m{}@-2305843009213693952=4000000000000000"},
 		{`{"metric":{"__name__":"m"},"values":[1],"timestamps":[2305843009213693952]}`, `!series 1: the timestamp 2305843009213693952 is out of range`},
 		{`{"metric":{"__name__":"m"},"values":[1],"timestamps":[-9223372036854775808]}`, `!series 1: the timestamp -9223372036854775808 is out of range`},
 		{`{"metric":{"__name__":"m","a":1},"values":[1],"timestamps":[1]}`, `!series 1: the label "a" must be a string`},
@@ -145,10 +146,16 @@ func checkJSONLines(t interface {
 		if p.Scale > series.ScaleFloat {
 			t.Fatalf("scale %d", p.Scale)
 		}
+		if p.TimeMs < scan.TimeMsMin || p.TimeMs > scan.TimeMsMax {
+			t.Fatalf("%q: %d ms, which no query reaches", text, p.TimeMs)
+		}
 	}
 	var model jsonLineModel
 	if len(b.Errors) == 0 || json.Unmarshal([]byte(text), &model) != nil {
 		return
+	}
+	if slices.ContainsFunc(model.Timestamps, func(ms int64) bool { return ms < scan.TimeMsMin || ms > scan.TimeMsMax }) {
+		return // refused, and rightly
 	}
 	_, named := model.Metric["__name__"]
 	if named && len(model.Values) == len(model.Timestamps) && len(model.Values) > 0 && strings.Count(text, `"metric"`) == 1 &&
@@ -160,7 +167,7 @@ func checkJSONLines(t interface {
 func FuzzJSONLines(f *testing.F) {
 	for _, s := range []string{
 		`{"metric":{"__name__":"m","a":"b"},"values":[1,2.5,null,"Infinity",-Inf],"timestamps":[1,2,3,4,5]}`, `{"metric":{"__name__":"m"},"values":[01],"timestamps":[1]}`,
-		`{"metric":{"__name__":"\ud834"},"values":[1e999],"timestamps":[9223372036854775808]}`, "{}\n[]\n\"\"\n", `{"metric":{"a":{}},"values":[[]],"timestamps":[{}]}`, "",
+		`{"metric":{"__name__":"\ud834"},"values":[1e999],"timestamps":[9223372036854775808]}`, `{"metric":{"__name__":"m"},"values":[1],"timestamps":[2305843009213693952]}`, "{}\n[]\n\"\"\n", `{"metric":{"a":{}},"values":[[]],"timestamps":[{}]}`, "",
 	} {
 		f.Add(s)
 	}

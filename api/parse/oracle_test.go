@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -89,6 +90,9 @@ func difference(got, want result) string {
 		return fmt.Sprintf("%d points, want %d", len(got.points), len(want.points))
 	}
 	for i := range got.points {
+		if got.points[i].timeMs < scan.TimeMsMin || got.points[i].timeMs > scan.TimeMsMax {
+			return fmt.Sprintf("point %d is of %d ms, which no query reaches", i, got.points[i].timeMs)
+		}
 		if got.points[i] != want.points[i] {
 			return fmt.Sprintf("point %d is %v, want %v", i, got.points[i], want.points[i])
 		}

@@ -58,7 +58,7 @@ func (p *otlpParser) begin(message Span, attributes, flags uint64) (d dataPoint,
 			if !w.is(wireFixed64) {
 				return d, false, w.fault()
 			}
-			d.timeMs = int64(w.fixed64()) / 1e6
+			d.timeMs = int64(w.fixed64() / 1e6) // unsigned until 2554
 		case flags:
 			if !w.is(wireVarint) {
 				return d, false, w.fault()

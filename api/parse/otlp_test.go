@@ -114,6 +114,23 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
+// Times are unsigned: those of the year 2262 and later are none before 1970.
+func TestOTLPLateTimes(t *testing.T) {
+	early, late, last := pointOf(1), pointOf(2), pointOf(3)
+	early.TimeUnixNano, late.TimeUnixNano, last.TimeUnixNano = math.MaxInt64, math.MaxInt64+1, math.MaxUint64
+	body := otlpBody(t, []*commonpb.KeyValue{text("service.name", "s"), text("host", "a")}, gaugeOf("g", early, late, last))
+	var b Batch
+	if err := OTLP(&b, body, Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"g{job=s} 9223372036854 1", "g{job=s} 9223372036854 2", "g{job=s} 18446744073709 3", "target_info{host=a,job=s} 18446744073709 1",
+	}
+	if got := stored(t, &b); !slices.Equal(got, want) {
+		t.Errorf("stored\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // TestOTLPExponential counts observations for each bound by looking at all of them.
 func TestOTLPExponential(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -241,7 +258,10 @@ func FuzzOTLP(f *testing.F) {
 		any(&commonpb.AnyValue{Value: &commonpb.AnyValue_KvlistValue{KvlistValue: &commonpb.KeyValueList{Values: []*commonpb.KeyValue{text("a", "b")}}}}),
 	}
 	const cumulative = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	late := pointOf(1)
+	late.TimeUnixNano = math.MaxUint64
 	for _, m := range []*metricspb.Metric{
+		gaugeOf("late", late),
 		sumOf("s", cumulative, pointOf(1, values...)),
 		{Name: "h", Unit: "s", Data: &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{AggregationTemporality: cumulative, DataPoints: []*metricspb.HistogramDataPoint{
 			{TimeUnixNano: 1e18, Count: 3, Sum: proto.Float64(4), BucketCounts: []uint64{1, 0, 2}, ExplicitBounds: []float64{0.5, 2}, Min: proto.Float64(0), Max: proto.Float64(3)},
@@ -263,6 +283,11 @@ func FuzzOTLP(f *testing.F) {
 				t.Fatalf("%v with %d lines", err, len(b.Lines))
 			}
 			return
+		}
+		for i := range b.Points {
+			if ms := b.Points[i].TimeMs; ms < 0 || ms > math.MaxUint64/1_000_000 {
+				t.Fatalf("%d ms, which nobody can have sent", ms)
+			}
 		}
 		var message metricspb.MetricsData
 		points := 0

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -26,7 +27,8 @@ const scratchBytesMax = 256 << 20
 // FormLabels; labels need not be in order. The bits of every value are kept,
 // stale markers included. Metadata is in Batch.Metadata. Exemplars are counted and left
 // out. Native histograms are counted and refused: each series that has some gets an error of
-// KindUnsupported, and what else the body holds stays.
+// KindUnsupported, and what else the body holds stays. So do those with samples of times that no
+// query reaches, with KindValue.
 //
 // Errors: ErrMalformed when the body is not the message, ErrTooLarge, those of b.Memory.
 // Nothing of the body is in the batch then.
@@ -63,6 +65,12 @@ type remoteParser struct {
 	scale       uint8 // of the value before: the first guess for the next one
 	symbols     []Span
 	refs        []uint64
+
+	// Of the series at hand.
+	samples       int // sample fields
+	unreachable   int // those of times that no query reaches
+	unreachableAt int // the place of the first of them, from 1
+	unreachableMs int64
 }
 
 // request1 reads WriteRequest: timeseries = 1, metadata = 3.
@@ -148,7 +156,9 @@ func (p *remoteParser) gatherLabels(l *Line, message Span) error {
 	return nil
 }
 
+// line begins a series.
 func (p *remoteParser) line(message Span) Line {
+	p.samples, p.unreachable = 0, 0
 	return Line{
 		Text:   message,
 		First:  uint32(len(p.b.Points)),
@@ -168,10 +178,19 @@ func (p *remoteParser) addLine(l *Line, histograms int) {
 		b.SkippedHistograms += histograms
 		b.AddError(l, histograms, KindUnsupported, "native histograms are not stored: "+strconv.Itoa(histograms)+" refused; "+histogramRemedy, p.errorsMax)
 	}
+	if p.unreachable > 0 {
+		b.AddError(l, p.unreachable, KindValue, p.unreachableDetail(), p.errorsMax)
+	}
 	if l.Count > 0 {
 		l.Tags = Span{l.Head.End, l.Head.End}
 		b.Lines = append(b.Lines, *l)
 	}
+}
+
+// unreachableDetail words which samples of a series are of times that no query reaches, with Prometheus' name for it.
+func (p *remoteParser) unreachableDetail() string {
+	return fmt.Sprintf("out of bounds: %d refused, the first of them sample %d at %d ms; times are from %d to %d ms",
+		p.unreachable, p.unreachableAt, p.unreachableMs, int64(scan.TimeMsMin), int64(scan.TimeMsMax))
 }
 
 // sample reads Sample: value = 1, timestamp = 2, in both versions.
@@ -196,6 +215,14 @@ func (p *remoteParser) sample(message Span) error {
 	if w.err != nil {
 		return w.err
 	}
+	p.b.Samples++
+	p.samples++
+	if !reachable(timeMs) {
+		if p.unreachable++; p.unreachable == 1 {
+			p.unreachableAt, p.unreachableMs = p.samples, timeMs
+		}
+		return nil
+	}
 	n := series.DecimalOf(math.Float64frombits(bits), p.scale)
 	if n.Scale != series.ScaleFloat {
 		p.scale = n.Scale
@@ -205,7 +232,6 @@ func (p *remoteParser) sample(message Span) error {
 	if err := p.b.room(); err != nil {
 		return err
 	}
-	p.b.Samples++
 	p.b.Points = append(p.b.Points, Point{TimeMs: timeMs, Mantissa: n.Mantissa, Scale: n.Scale})
 	return nil
 }
@@ -278,17 +304,16 @@ func (p *remoteParser) series2(message Span) error {
 	if err := p.metadata2(metadata); err != nil {
 		return err
 	}
-	samples := len(b.Points) - int(l.First)
 	if err := b.scratchRoom(p.labelBytes()); err != nil {
 		return err
 	}
 	wrong := p.writeLabels(&l)
-	if wrong.detail == "" && samples == 0 && histograms == 0 {
+	if wrong.detail == "" && p.samples == 0 && histograms == 0 {
 		wrong = syntaxFault("TimeSeries must contain at least one sample or histogram")
 	}
 	if wrong.detail != "" {
 		b.Points = b.Points[:l.First]
-		b.AddError(&l, max(1, samples), wrong.kind, wrong.detail, p.errorsMax)
+		b.AddError(&l, max(1, p.samples), wrong.kind, wrong.detail, p.errorsMax)
 		return nil
 	}
 	if len(b.Scratch) > scratchBytesMax {

@@ -14,6 +14,8 @@ import (
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // refSeries turns the labels of one series into points the slow way.
@@ -40,6 +42,15 @@ func refSeries(r *result, number int, names, values []string, samples []prompb.S
 	}
 }
 
+// refReachable takes off the samples of times that no query reaches: all of a series' are one error.
+func refReachable(r *result, number int, samples []prompb.Sample) []prompb.Sample {
+	reachable := slices.DeleteFunc(samples, func(s prompb.Sample) bool { return s.Timestamp < scan.TimeMsMin || s.Timestamp > scan.TimeMsMax })
+	if len(reachable) < len(samples) {
+		r.errors = append(r.errors, number)
+	}
+	return reachable
+}
+
 // reference1 decodes with Prometheus' own message.
 func reference1(body []byte) (r result, histograms int, ok bool) {
 	var request prompb.WriteRequest
@@ -55,8 +66,8 @@ func reference1(body []byte) (r result, histograms int, ok bool) {
 			histograms += len(ts.Histograms)
 			r.errors = append(r.errors, i+1)
 		}
-		if len(ts.Samples) > 0 {
-			refSeries(&r, i+1, names, values, ts.Samples)
+		if samples := refReachable(&r, i+1, ts.Samples); len(samples) > 0 {
+			refSeries(&r, i+1, names, values, samples)
 		}
 	}
 	return r, histograms, true
@@ -95,7 +106,7 @@ func reference2(body []byte) (r result, histograms int, ok bool) {
 		for _, s := range ts.Samples {
 			samples = append(samples, prompb.Sample{Value: s.Value, Timestamp: s.Timestamp})
 		}
-		if len(samples) > 0 {
+		if samples = refReachable(&r, i+1, samples); len(samples) > 0 {
 			refSeries(&r, i+1, names, values, samples)
 		}
 	}
@@ -236,6 +247,41 @@ func TestRemoteWriteCounts(t *testing.T) {
 	}
 	if b.Samples != 6 || b.SkippedHistograms != 1 || b.ErrorsTotal != 4 {
 		t.Errorf("2.0: %d samples, %d histograms, errors %q", b.Samples, b.SkippedHistograms, messages(&b))
+	}
+}
+
+// Samples of times that no query reaches are refused with their place, and the rest of their series is kept.
+func TestRemoteWriteUnreachableTimes(t *testing.T) {
+	times := []int64{scan.TimeMsMax, scan.TimeMsMax + 1, math.MinInt64, scan.TimeMsMin}
+	beyond := []int64{scan.TimeMsMin - 1}
+	one, two := &prompb.WriteRequest{}, &writev2.Request{Symbols: []string{"", "__name__", "m", "n"}}
+	for i, times := range [][]int64{times, beyond} {
+		a := prompb.TimeSeries{Labels: []prompb.Label{{Name: "__name__", Value: two.Symbols[2+i]}}}
+		b := writev2.TimeSeries{LabelsRefs: []uint32{1, uint32(2 + i)}}
+		for _, ms := range times {
+			a.Samples = append(a.Samples, prompb.Sample{Value: 1, Timestamp: ms})
+			b.Samples = append(b.Samples, writev2.Sample{Value: 1, Timestamp: ms})
+		}
+		one.Timeseries, two.Timeseries = append(one.Timeseries, a), append(two.Timeseries, b)
+	}
+	for version, message := range map[RemoteWriteVersion]interface{ Marshal() ([]byte, error) }{RemoteWrite1: one, RemoteWrite2: two} {
+		body, err := message.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRemote(t, body, version)
+		var b Batch
+		if err := RemoteWrite(&b, body, version, Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		const within = "; times are from -2305843009213693952 to 2305843009213693951 ms"
+		want := []string{
+			"series 1: out of bounds: 2 refused, the first of them sample 2 at 2305843009213693952 ms" + within,
+			"series 2: out of bounds: 1 refused, the first of them sample 1 at -2305843009213693953 ms" + within,
+		}
+		if got := messages(&b); !slices.Equal(got, want) || b.ErrorPoints != 3 || b.Samples != 5 || len(b.Points) != 2 {
+			t.Errorf("version %d: %d points, %d of %d refused: %q", version, len(b.Points), b.ErrorPoints, b.Samples, got)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ var directions = []direction{
 	{"api/shardmap/etcdserver/command", []string{"api/handshake", "api/settings", "api/shardmap/etcdserver"}, nil, "a member of the placement store as a process"},
 	{"operator/drain/command", []string{"api/settings", "operator/drain", "operator/envoy"}, nil, "drains an Envoy as a process"},
 	{"api/settings", []string{"api/certificate", "api/handshake", "api/loopback", "api/origin", "api/quantity", "api/rulefile", "api/scan", "api/shardmap", "api/transport"}, []string{"net/http"}, "settings know no role, and start nothing"},
-	{"api/parse", []string{"api/series"}, []string{"net/http", "os"}, "parsers are pure"},
+	{"api/parse", []string{"api/scan", "api/series"}, []string{"net/http", "os"}, "parsers are pure"},
 	{"api/cli/interchange", []string{"api/parse", "api/scan", "api/series"}, []string{"net", "os", "google.golang.org/grpc"}, "text to samples and back, over readers and writers"},
 	{"api/cli/migrate", []string{"api/backoff", "api/client", "api/durable", "api/loopback", "api/parse", "api/scan", "api/series"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "other databases by their public API, the cluster by its own"},
 	{"api/client", []string{"api/backoff", "api/loopback", "api/series", "api/scan", "api/transport", "api/wire", "proto/tickmesh/v1"}, nil, "clients speak the public API only"},

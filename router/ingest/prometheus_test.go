@@ -7,6 +7,8 @@ import (
 
 	"github.com/klauspost/compress/snappy"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // Messages by hand: https://prometheus.io/docs/specs/prw/
@@ -55,6 +57,8 @@ func TestRemoteWrite(t *testing.T) {
 	nameless := block(
 		series1([]string{"job", "a"}, sample{1, 1000}),
 		series1([]string{"__name__", "x"}, sample{2, 1000}))
+	const timeMsMax = scan.TimeMsMax
+	unreachable := series1([]string{"__name__", "up", "job", "a"}, sample{1, 1000}, sample{2, timeMsMax + 1}, sample{3, timeMsMax})
 	var message2 []byte
 	for _, symbol := range []string{"", "__name__", "up", "job", "a"} {
 		message2 = field(message2, 4, []byte(symbol))
@@ -74,6 +78,7 @@ func TestRemoteWrite(t *testing.T) {
 		{"1.0 bare", request("/api/v1/write", v1), "3", "", 204, 3},
 		{"2.0", request("/api/v1/write", v2, type2, encoded, "X-Prometheus-Remote-Write-Version: 2.0.0"), "1", "", 204, 1},
 		{"no name", request("/api/v1/write", nameless, type1, encoded), "1", "series 1: ", 400, 1},
+		{"times that no query reaches", request("/api/v1/write", block(unreachable), type1, encoded), "2", "series 1: out of bounds: 1 refused, the first of them sample 2 at 23", 400, 2},
 		{"not snappy", request("/api/v1/write", "xxxxxxx", type1, encoded), "0", "the request's body cannot be decompressed", 400, 0},
 		{"not protobuf", request("/api/v1/write", string(snappy.Encode(nil, []byte("xxxxxxx"))), type1, encoded), "0", "malformed body", 400, 0},
 		{"zstd", request("/api/v1/write", v1, type1, "Content-Encoding: zstd"), "0", "unknown Content-Encoding", 415, 0},
