@@ -166,14 +166,15 @@ func (c *Client) call(ctx context.Context, attemptTimeout time.Duration, attempt
 			return attempt(ctx, e)
 		})
 		if cause := context.Cause(ctx); cause != nil && err != nil {
-			return fmt.Errorf("%w: %w", cause, err)
+			delays.failed(err)
+			return delays.ended(cause)
 		}
 		e.told(err)
 		if err == nil || !mayPass(err) {
 			return err
 		}
-		if waited := delays.wait(ctx, err); waited != nil {
-			return fmt.Errorf("%w: %w", waited, err)
+		if err := delays.wait(ctx, err); err != nil {
+			return err
 		}
 	}
 }

@@ -2,28 +2,51 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/backoff"
 )
 
-// delays are the waits between the attempts of one call, at least what the server asks for.
+// delays are the waits between the attempts of one call, at least what the server asks for, and what the attempts
+// failed for.
 type delays struct {
 	backoff.Exponential
 	failures int
+	reason   error // of the last attempt that failed for more than that a context ended
 }
 
 func (c *Client) newDelays() *delays {
 	return &delays{Exponential: backoff.Exponential{Min: c.options.RetryDelayMin, Max: c.options.RetryDelayMax}}
 }
 
-// wait waits after an attempt that ended with err. It returns the context's cause when
-// that ends before, or would.
-func (d *delays) wait(ctx context.Context, err error) error {
+// failed notes the error of an attempt.
+func (d *delays) failed(err error) {
 	d.failures++
+	if text := err.Error(); text != context.DeadlineExceeded.Error() && text != context.Canceled.Error() {
+		d.reason = err
+	}
+}
+
+// ended returns the error of a call that a context ended by cause: the last attempt may have had no answer, and the
+// one before tells why.
+func (d *delays) ended(cause error) error {
+	switch {
+	case d.reason == nil:
+		return cause
+	case d.failures == 1:
+		return fmt.Errorf("%w; %w", d.reason, cause)
+	}
+	return fmt.Errorf("%w (%d attempts); %w", d.reason, d.failures, cause)
+}
+
+// wait waits after an attempt that ended with err. It returns the error of the call when the context
+// ends before, or would.
+func (d *delays) wait(ctx context.Context, err error) error {
+	d.failed(err)
 	delay := max(d.Delay(d.failures), min(retryAfterOf(err), d.Max))
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
-		return context.DeadlineExceeded
+		return d.ended(context.DeadlineExceeded)
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -31,6 +54,6 @@ func (d *delays) wait(ctx context.Context, err error) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return d.ended(context.Cause(ctx))
 	}
 }

@@ -39,8 +39,8 @@ func (x *sender) deliver(ctx context.Context, b *batch) (refused []*RefusedError
 		if again == nil {
 			return refused, 0, nil
 		}
-		if waited := delays.wait(ctx, why); waited != nil {
-			return refused, again.points(), fmt.Errorf("%w: %w", waited, why)
+		if err := delays.wait(ctx, why); err != nil {
+			return refused, again.points(), err
 		}
 		b = again
 	}
@@ -61,14 +61,15 @@ func (x *sender) deliverOnce(ctx context.Context, b *batch) (again *batch, refus
 		}
 		x.close() // the server may lack definitions of this batch
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, nil, nil, fmt.Errorf("%w: %w", cause, err)
+			delays.failed(err)
+			return nil, nil, nil, delays.ended(cause)
 		}
 		if !mayPass(err) {
 			return nil, nil, nil, err
 		}
 		x.client.options.Logger.Debug("a batch is sent again", "counter", b.id.Counter, "points", b.points(), "error", err)
-		if waited := delays.wait(ctx, err); waited != nil {
-			return nil, nil, nil, fmt.Errorf("%w: %w", waited, err)
+		if err := delays.wait(ctx, err); err != nil {
+			return nil, nil, nil, err
 		}
 	}
 }

@@ -50,8 +50,8 @@ func (c *Client) writeBatch(ctx context.Context, b *batch) (refused []*RefusedEr
 		if err != nil || again == nil {
 			return refused, err
 		}
-		if waited := delays.wait(ctx, why); waited != nil {
-			return refused, fmt.Errorf("%w: %w", waited, why)
+		if err := delays.wait(ctx, why); err != nil {
+			return refused, err
 		}
 		b = again
 	}
