@@ -118,7 +118,7 @@ func (l *Lease) Acquire(ctx context.Context, n int64) error {
 	return p.giveUp(w)
 }
 
-// Charge takes n bytes that are held already, whether there is room for them or not, and reports whether there was. Negative
+// Charge takes n bytes, if there is room for them now, whoever waits for some, and reports whether there was. Negative
 // ones are released, as many as the lease holds.
 func (l *Lease) Charge(n int64) bool {
 	if l == nil || n == 0 {
@@ -130,9 +130,11 @@ func (l *Lease) Charge(n int64) bool {
 		l.pool.releaseLocked(l, min(-n, l.held))
 		return true
 	}
-	room := l.pool.shares.allows(&l.owner, l.held, n)
+	if !l.pool.shares.allows(&l.owner, l.held, n) {
+		return false
+	}
 	l.pool.chargeLocked(l, n)
-	return room
+	return true
 }
 
 // Release returns n bytes to the pool.

@@ -104,7 +104,7 @@ type Limits struct {
 
 // Account bounds the memory of many requests together. Its methods are safe for concurrent use.
 type Account interface {
-	// Take charges bytes. An error ends the request, and what that error leaves charged is nobody's to give back.
+	// Take charges bytes. An error ends the request; nothing is charged then.
 	Take(bytes int64) error
 	// Await is Take for a goroutine that can wait until others give bytes back: it holds nothing else that they need, and ctx
 	// is its own.

@@ -168,11 +168,12 @@ func advancing() func() time.Time {
 	}
 }
 
-// TestMemory charges at random and compares with plain sums.
+// TestMemory charges at random and compares with plain sums of what was allowed: what is refused is not charged.
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := New(Options{BytesAllMax: 100, Limits: Limits{BytesMax: 60}})
 		held := map[*Entry]int64{}
+		most := map[*Entry]int64{}
 		var all []*Entry
 		for i := range 4 {
 			_, e := begin(t, l, Query{User: []string{"a", "b"}[i%2]})
@@ -194,25 +195,37 @@ func TestMemory(t *testing.T) {
 				held[e] += n
 				continue
 			}
-			held[e] += n
 			err := e.Take(n)
 			var limit *scan.LimitError
 			var busy *BusyError
-			switch own, of := sum(e.query.User), sum(""); {
-			case held[e] > 60:
+			switch own, of := sum(e.query.User)+n, sum("")+n; {
+			case held[e]+n > 60:
 				if !errors.As(err, &limit) {
-					rt.Fatalf("%d held by one: %v", held[e], err)
+					rt.Fatalf("%d held by one: %v", held[e]+n, err)
 				}
 			case n == 0:
 				if err != nil {
 					rt.Fatal(err)
 				}
-			case of > 100, of > held[e] && own > 7*(100-of): // an eighth is for others
+			case of > 100, of > held[e]+n && own > 7*(100-of): // an eighth is for others
 				if !errors.As(err, &busy) {
 					rt.Fatalf("%d held by a user, %d by all: %v", own, of, err)
 				}
 			case err != nil:
 				rt.Fatal(err)
+			default:
+				held[e] += n
+			}
+			if got := l.Bytes(); got != sum("") {
+				rt.Fatalf("%d bytes are charged, want %d", got, sum(""))
+			}
+			for _, e := range all {
+				most[e] = max(most[e], held[e])
+			}
+		}
+		for _, r := range l.Running() {
+			if want := most[all[r.ID-1]]; r.Bytes != want {
+				rt.Fatalf("query %d is said to have held %d bytes, want %d", r.ID, r.Bytes, want)
 			}
 		}
 		for _, e := range all {

@@ -37,32 +37,42 @@ func Of(ctx context.Context) *Entry {
 	return e
 }
 
-// Take charges memory. Errors: a *scan.LimitError beyond the query's limit, a *BusyError
-// beyond that of all queries. It is charged all the same, until Give or End.
+// Take charges memory, until Give or End. Errors: a *scan.LimitError beyond the query's limit, a *BusyError
+// beyond that of all queries; nothing is charged then.
 func (e *Entry) Take(bytes int64) error {
 	if e == nil {
 		return nil
 	}
-	room := e.memory.Charge(bytes)
 	if err := e.hold(bytes); err != nil {
 		return err
 	}
-	if !room {
+	if !e.memory.Charge(bytes) {
+		e.bytes.Add(-bytes)
 		return e.refuseMemory()
 	}
+	e.noteMost()
 	return nil
 }
 
-// hold notes memory that the query has more, against its own limit.
+// hold notes memory that the query has more, unless that is more than its own limit.
 func (e *Entry) hold(bytes int64) error {
-	held := e.bytes.Add(bytes)
+	for {
+		held := e.bytes.Load()
+		if most := e.limits.BytesMax; most > 0 && held+bytes > most {
+			return &scan.LimitError{What: "bytes", Limit: most}
+		}
+		if e.bytes.CompareAndSwap(held, held+bytes) {
+			return nil
+		}
+	}
+}
+
+// noteMost notes what the query holds, if it never held as much.
+func (e *Entry) noteMost() {
+	held := e.bytes.Load()
 	for most := e.most.Load(); held > most && !e.most.CompareAndSwap(most, held); {
 		most = e.most.Load()
 	}
-	if e.limits.BytesMax > 0 && held > e.limits.BytesMax {
-		return &scan.LimitError{What: "bytes", Limit: e.limits.BytesMax}
-	}
-	return nil
 }
 
 func (e *Entry) refuseMemory() error {
@@ -87,13 +97,14 @@ func (e *Entry) Await(ctx context.Context, bytes int64) error {
 		}
 	}
 	if err := e.hold(bytes); err != nil {
-		e.Give(bytes)
+		e.memory.Release(bytes)
 		return err
 	}
+	e.noteMost()
 	return nil
 }
 
-// Give takes memory off the charge that is not held any more.
+// Give takes memory off the charge that is not held any more: no more than Take or Await has charged.
 func (e *Entry) Give(bytes int64) {
 	if e == nil {
 		return

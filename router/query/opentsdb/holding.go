@@ -11,8 +11,11 @@ type holding struct {
 
 // take charges memory. Errors are those of admission.Entry.Take.
 func (h *holding) take(bytes int64) error {
-	h.bytes += bytes
-	return h.entry.Take(bytes)
+	err := h.entry.Take(bytes)
+	if err == nil {
+		h.bytes += bytes
+	}
+	return err
 }
 
 // release frees everything.

@@ -161,8 +161,11 @@ func (f *foldReading) scan(ctx context.Context, selector *scan.Selector, folders
 		before := folders[worker].Bytes()
 		folders[worker].AddRow(chunk)
 		grown := int64(folders[worker].Bytes() - before)
-		f.bytes.Add(grown)
-		return f.entry.Take(grown)
+		err := f.entry.Take(grown)
+		if err == nil {
+			f.bytes.Add(grown)
+		}
+		return err
 	})
 	if err != nil {
 		return fromSource(err)

@@ -36,8 +36,11 @@ type Reader struct {
 
 // Take charges memory to the query.
 func (r *Reader) Take(h *Holding, bytes int64) error {
-	h.bytes.Add(bytes)
-	return r.Entry.Take(bytes)
+	err := r.Entry.Take(bytes)
+	if err == nil {
+		h.bytes.Add(bytes)
+	}
+	return err
 }
 
 // Release frees all of it.
