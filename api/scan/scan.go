@@ -91,6 +91,18 @@ type Request struct {
 	Steps        *Steps   // nil: samples, or Windows
 	Limits       Limits
 	Parallel     int // visitors running at once; 0 or 1: one
+
+	// SamplesRead is told how many samples are read for Steps, as chunks do not show it; those that are read again, as
+	// a node was lost, once more. Its error ends the scan. It is safe for concurrent use. Nil: nobody wants to know.
+	SamplesRead func(samples int64) error
+}
+
+// ReadSamples tells SamplesRead.
+func (r *Request) ReadSamples(samples int64) error {
+	if r.SamplesRead == nil || samples == 0 {
+		return nil
+	}
+	return r.SamplesRead(samples)
 }
 
 // Limits bound what one request may cost; 0 means no bound. Exceeding one ends

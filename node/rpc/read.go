@@ -22,6 +22,9 @@ func (s *Server) Scan(m *nodev1.ScanRequest, stream grpc.ServerStreamingServer[n
 	defer account.lease.Close()
 	request.Limits.Account = account
 	sink := newScanSink(stream.Send, request.Selector.Shards, request.Steps)
+	if request.Steps != nil {
+		request.SamplesRead = sink.SamplesRead
+	}
 	if err := s.node.Scan(stream.Context(), request, sink); err != nil {
 		return wire.Status(err)
 	}

@@ -66,10 +66,25 @@ func (o *outbox[M]) finish(end func(shard uint16, err error) error) error {
 type scanSink struct {
 	outbox[nodev1.ScanResponse]
 	steps *scan.Steps // nil: not asked for
+	tells bool        // how many samples are read; guarded by mu
 }
 
 func newScanSink(send func(*nodev1.ScanResponse) error, shards []uint16, steps *scan.Steps) *scanSink {
-	return &scanSink{newOutbox(send, shards), steps}
+	return &scanSink{newOutbox(send, shards), steps, false}
+}
+
+// SamplesRead adds to the samples that were read for values at steps.
+func (s *scanSink) SamplesRead(samples int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tells = true
+	s.tellLocked(samples)
+	return s.err
+}
+
+func (s *scanSink) tellLocked(samples int64) {
+	all := s.pending.GetSamplesRead() + uint64(samples)
+	s.pending.SamplesRead = &all
 }
 
 // Chunk adds a copy of a chunk.
@@ -104,6 +119,9 @@ func (s *scanSink) add(c *scan.Chunk, m *nodev1.Chunk) error {
 		at.id = m.Id
 	}
 	at.last = m
+	if s.tells && s.pending.SamplesRead == nil {
+		s.tellLocked(0)
+	}
 	s.pending.Chunks = append(s.pending.Chunks, m)
 	return s.addedLocked(len(m.Key) + columnsBytes(m.GetColumns()) + 4*fieldBytes)
 }

@@ -34,7 +34,7 @@ type scanRun struct {
 // whose node is lost in the middle is gone on with elsewhere: its later samples are
 // then as of a later moment. SeriesMax bounds the series that match on each node, and
 // all that are given; SamplesMax the samples that each node decodes, and all that are
-// given; BytesMax the memory of each node's part, and half of it the router's.
+// given, or read for values at steps; BytesMax the memory of each node's part, and half of it the router's.
 //
 // Values at steps are made by nodes, and here from the samples of nodes that send these: because
 // they are fewer bytes, or because the node is of an older version. Such a series is given once
@@ -119,6 +119,9 @@ func (r *scanRun) askNode(ctx context.Context, o *group) error {
 
 // take passes what a message completes to the visitor. Its errors end the scan.
 func (c *scanCall) take(ctx context.Context, m *nodev1.ScanResponse) error {
+	if err := c.run.countRead(m); err != nil {
+		return err
+	}
 	ends := m.GetEnds()
 	for _, chunk := range m.GetChunks() {
 		if c.read != nil && chunk.GetShard() != uint32(c.read.shard) {
@@ -341,12 +344,15 @@ func (c *scanCall) giveChunk(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
+	if c.run.request.Steps != nil {
+		n = 0 // countRead has counted
+	}
 	if err := c.run.count(n, r.partial != c.id); err != nil {
 		return err
 	}
 	c.chunk.Key = c.key
 	c.chunk.Ref = series.Ref{Shard: r.shard, ID: series.ID(c.id)}
-	r.partial, r.givenTo = c.id, c.chunk.Times[n-1]
+	r.partial, r.givenTo = c.id, c.chunk.Times[len(c.chunk.Times)-1]
 	return c.visit(ctx)
 }
 
@@ -365,6 +371,26 @@ func (c *scanCall) visit(ctx context.Context) error {
 		return err
 	}
 	return c.run.visit(c.worker, &c.chunk)
+}
+
+// samplesReadMax bounds what a message can claim, so that sums stay within 64 bits.
+const samplesReadMax = 1 << 40
+
+// countRead holds the samples that a node has read for values at steps to the request's limits.
+func (r *scanRun) countRead(m *nodev1.ScanResponse) error {
+	if r.request.Steps == nil {
+		return nil
+	}
+	n := int64(min(m.GetSamplesRead(), samplesReadMax))
+	if m.SamplesRead == nil {
+		for _, chunk := range m.GetChunks() {
+			n += int64(len(chunk.GetColumns().GetTimeDeltasMs()))
+		}
+	}
+	if limited(r.samplesGiven.Add(n), r.request.Limits.SamplesMax) {
+		return &scan.LimitError{What: "samples", Limit: r.request.Limits.SamplesMax}
+	}
+	return r.request.ReadSamples(n)
 }
 
 // count holds what is given to the request's limits.

@@ -77,9 +77,6 @@ func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Vis
 			if limited(total.seriesGiven.Add(max(1, row.Series)), request.Limits.SeriesMax) {
 				return &scan.LimitError{What: "series", Limit: request.Limits.SeriesMax}
 			}
-			if err := total.count(len(row.Times), false); err != nil {
-				return err
-			}
 			if err := visit(0, row); err != nil {
 				return err
 			}
@@ -102,7 +99,12 @@ func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Vis
 		}
 		c := newFoldCall(ctx, l, o, request)
 		defer c.evaluator.holds.Close()
-		return receive(c.listCall, stream.Recv, c.take)
+		return receive(c.listCall, stream.Recv, func(m *nodev1.ScanResponse) error {
+			if err := total.countRead(m); err != nil {
+				return err
+			}
+			return c.take(m)
+		})
 	}
 	return unlessStopped(l.run(ctx, request.Shards))
 }

@@ -170,6 +170,9 @@ func (m *Memory) fold(ctx context.Context, request *scan.Request, keys []series.
 		if total += len(samples); request.Limits.SamplesMax > 0 && int64(total) > request.Limits.SamplesMax {
 			return &scan.LimitError{What: "samples", Limit: request.Limits.SamplesMax}
 		}
+		if err := request.ReadSamples(int64(len(samples))); err != nil {
+			return err
+		}
 		c := stepChunk(samples, request.Steps)
 		c.Key = slices.Clone(key)
 		chunks = append(chunks, c)
@@ -219,6 +222,9 @@ func (r *scanRun) one(ctx context.Context, worker int, key series.Key) error {
 	var whole *scan.Chunk
 	switch {
 	case r.request.Steps != nil:
+		if err := r.request.ReadSamples(int64(len(samples))); err != nil {
+			return err
+		}
 		whole = stepChunk(samples, r.request.Steps)
 	case r.request.Windows != nil:
 		whole = windowChunk(samples, r.request.Windows)

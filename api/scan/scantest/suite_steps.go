@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -136,6 +137,19 @@ func testStepsEnd(t *testing.T, s Subject) {
 		r := ask()
 		r.Steps.Fold = fold
 		broken := errors.New("broken")
+		var read atomic.Int64
+		r.SamplesRead = func(samples int64) error {
+			read.Add(samples)
+			return nil
+		}
+		if err := s.Source.Scan(t.Context(), r, func(int, *scan.Chunk) error { return nil }); err != nil || read.Load() != 50*100 {
+			t.Errorf("told of %d samples that are read, want %d; %v", read.Load(), 50*100, err)
+		}
+		r.SamplesRead = func(int64) error { return broken }
+		if err := s.Source.Scan(t.Context(), r, func(int, *scan.Chunk) error { return nil }); !errors.Is(err, broken) {
+			t.Errorf("samples that may not be read: %v", err)
+		}
+		r.SamplesRead = nil
 		for end, want := range map[error]error{scan.ErrStopped: nil, broken: broken} {
 			visits := 0
 			err := s.Source.Scan(t.Context(), r, func(int, *scan.Chunk) error {

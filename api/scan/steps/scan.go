@@ -147,6 +147,9 @@ func (w *worker) take(chunk *scan.Chunk) error {
 		w.evaluator.Begin()
 		w.times, w.values, w.tooMany = w.times[:0], w.values[:0], false
 	}
+	if err := w.run.request.ReadSamples(int64(len(chunk.Times))); err != nil {
+		return err
+	}
 	if err := w.evaluator.Add(chunk.Times, chunk.Values); err != nil {
 		return err
 	}
@@ -241,6 +244,9 @@ func foldLast(ctx context.Context, reader Reader, request *scan.Request, visit s
 	if err = reader.Last(ctx, &request.Selector, request.FromMs, request.Limits, l.add); err != nil || l.short {
 		return false, err
 	}
+	if err := request.ReadSamples(l.points); err != nil {
+		return true, err
+	}
 	for _, shard := range slices.Sorted(maps.Keys(l.folders)) {
 		ref := series.Ref{Shard: shard}
 		if err := l.folders[shard].Visit(ref, func(chunk *scan.Chunk) error { return visit(0, chunk) }); err != nil {
@@ -256,6 +262,7 @@ type lastFold struct {
 	folders  map[uint16]*Folder
 	bytes    int
 	bytesMax int
+	points   int64
 	account  scan.Holding
 	short    bool // samples have to be read
 
@@ -267,6 +274,7 @@ func (l *lastFold) add(p scan.Point) error {
 	if l.short = p.TimeMs > min(l.request.Steps.LastMs, l.request.ToMs) || l.bytes > l.bytesMax; l.short {
 		return scan.ErrStopped
 	}
+	l.points++
 	f := l.folders[p.Ref.Shard]
 	if f == nil {
 		f = NewFolder(l.request.Steps)

@@ -30,6 +30,14 @@ func (s source) Scan(ctx context.Context, request *scan.Request, visit scan.Visi
 	}
 	bounded := *request
 	bounded.Limits = strictest(e.Limits(), request.Limits)
+	if request.Steps != nil {
+		bounded.SamplesRead = func(samples int64) error {
+			if err := e.Count(0, samples); err != nil {
+				return err
+			}
+			return request.ReadSamples(samples)
+		}
+	}
 	// A worker sees all chunks of a series, one after the other.
 	before := make([]series.Key, max(1, request.Parallel))
 	return s.Source.Scan(ctx, &bounded, func(worker int, chunk *scan.Chunk) error {
@@ -38,7 +46,11 @@ func (s source) Scan(ctx context.Context, request *scan.Request, visit scan.Visi
 			before[worker] = append(before[worker][:0], chunk.Key...)
 			another = 1
 		}
-		if err := e.Count(another, int64(len(chunk.Times))); err != nil {
+		samples := int64(len(chunk.Times))
+		if request.Steps != nil { // SamplesRead counts
+			another, samples = max(another, chunk.Series), 0
+		}
+		if err := e.Count(another, samples); err != nil {
 			return err
 		}
 		return visit(worker, chunk)

@@ -81,6 +81,40 @@ func (s stepSource) Scan(ctx context.Context, request *scan.Request, visit scan.
 	return steps.Scan(ctx, s, request, visit)
 }
 
+// TestStepsCountSamples: a query costs the samples that are read, whether the source makes values at steps of them or not.
+func TestStepsCountSamples(t *testing.T) {
+	const all = seriesMade * samplesEach
+	for name, at := range map[string]*scan.Steps{
+		"samples": nil,
+		"steps":   {FirstMs: samplesEach, LastMs: samplesEach, StepMs: 1, RangeMs: 2 * samplesEach, Function: scan.StepSum},
+		"nothing": {FirstMs: 2 * samplesEach, LastMs: 2 * samplesEach, StepMs: 1, RangeMs: 1, Function: scan.StepSum},
+		"groups":  {FirstMs: samplesEach, LastMs: samplesEach, StepMs: 1, RangeMs: 2 * samplesEach, Function: scan.StepSum, Fold: &scan.Fold{Kind: scan.FoldCount}},
+	} {
+		for what, source := range map[string]scan.Source{"stored": stepSource{filled(t)}, "reference": filled(t)} {
+			for samplesMax, allowed := range map[int64]bool{0: true, all: true, all - 1: false} {
+				l := New(Options{Limits: Limits{SamplesMax: samplesMax}})
+				ctx, e := begin(t, l, Query{})
+				told := int64(0)
+				request := scan.Request{Selector: scan.Selector{Metric: "cpu"}, ToMs: 1000, Steps: at, SamplesRead: func(n int64) error {
+					told += n
+					return nil
+				}}
+				err := l.Source(source).Scan(ctx, &request, func(int, *scan.Chunk) error { return nil })
+				var limit *scan.LimitError
+				if r := l.Running()[0]; allowed && (err != nil || r.Samples != all) || !allowed && (!errors.As(err, &limit) || limit.What != "samples") {
+					t.Errorf("%s, %s, at most %d: %d samples, %v", name, what, samplesMax, r.Samples, err)
+				} else if r.Series != seriesMade && allowed && name != "nothing" {
+					t.Errorf("%s, %s: %d series", name, what, r.Series)
+				}
+				if at != nil && allowed && told != all {
+					t.Errorf("%s, %s: whoever asked is told of %d samples", name, what, told)
+				}
+				e.End(err)
+			}
+		}
+	}
+}
+
 // TestScansHoldMemoryOfQueries: the samples that a function sees where they are read are memory of the query, and of
 // all that run.
 func TestScansHoldMemoryOfQueries(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/service"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/router/fanout"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 const (
@@ -224,6 +226,44 @@ func TestBytesMoved(t *testing.T) {
 		t.Logf("%s: %d bytes, before %d", q.text, after, before)
 		if after == 0 || float64(before) < q.least*float64(after) {
 			t.Errorf("%s: %d bytes are sent, not %v times fewer than the %d of samples", q.text, after, q.least, before)
+		}
+	}
+}
+
+// TestSamplesOfPushdown: a query costs the samples that are read for it, whether nodes make values of them, fold them, or send them.
+func TestSamplesOfPushdown(t *testing.T) {
+	const manySeries, rows, stepMs, startMs = 40, 390, 10_000, 1_750_000_000_000
+	c := newLabCluster(t)
+	b := &labBatch{}
+	for i := range manySeries {
+		for row := range int64(rows) {
+			b.add(benchKey("requests_total", i), series.Sample{TimeMs: startMs + row*stepMs, Value: float64(row)})
+		}
+	}
+	c.write(b)
+	ask := func(query string, samplesMax int64) (samples int64, status int) {
+		limiter := admission.New(admission.Options{SlowerThan: 1, Limits: admission.Limits{SamplesMax: samplesMax}})
+		h := New(Options{Source: limiter.Source(c.source()), Admission: limiter, Parallel: 2})
+		values := url.Values{"query": {query}, "start": {fmt.Sprint(startMs / 1000)}, "end": {fmt.Sprint((startMs + rows*stepMs) / 1000)}, "step": {"60"}}
+		got := get(h, "query_range?"+values.Encode())
+		return limiter.Slow()[0].Samples, got.status
+	}
+	for _, query := range []string{
+		`rate(requests_total[5m])`, `requests_total`, `max by (region) (rate(requests_total[5m]))`, `count(requests_total)`, `sum(max_over_time(requests_total[1h]))`,
+	} {
+		for _, old := range []int{0, 1, labNodes} { // older nodes send samples
+			for i := range c.nodes {
+				c.nodes[i].old.Store(i < old)
+			}
+			const all = manySeries * rows
+			if samples, status := ask(query, 0); samples != all || status != 200 {
+				t.Errorf("%s, %d nodes send samples: %d samples, want %d; status %d", query, old, samples, all, status)
+			}
+			for samplesMax, want := range map[int64]int{all: 200, all - 1: 422} {
+				if samples, status := ask(query, samplesMax); status != want {
+					t.Errorf("%s, %d nodes send samples: %d samples of at most %d: status %d, want %d", query, old, samples, samplesMax, status, want)
+				}
+			}
 		}
 	}
 }

@@ -148,10 +148,15 @@ func (f *foldReading) scan(ctx context.Context, selector *scan.Selector, folders
 	for i := range folders {
 		folders[i] = steps.NewFolder(f.steps)
 	}
-	request := &scan.Request{Selector: *selector, FromMs: f.fromMs, ToMs: f.toMs, Steps: f.steps, Parallel: len(folders)}
+	request := &scan.Request{
+		Selector: *selector, FromMs: f.fromMs, ToMs: f.toMs, Steps: f.steps, Parallel: len(folders),
+		SamplesRead: func(samples int64) error {
+			f.samples.Add(samples)
+			return nil
+		},
+	}
 	err := f.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error {
 		f.series.Add(max(1, chunk.Series))
-		f.samples.Add(int64(len(chunk.Times)))
 		if chunk.Series == 0 {
 			f.alone.Store(true)
 		}

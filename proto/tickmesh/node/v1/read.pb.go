@@ -710,7 +710,10 @@ type ScanResponse struct {
 	// Stretches of series.
 	Chunks []*Chunk `protobuf:"bytes,1,rep,name=chunks,proto3" json:"chunks,omitempty"`
 	// Shards that are done, after these chunks.
-	Ends          []*ShardEnd `protobuf:"bytes,2,rep,name=ends,proto3" json:"ends,omitempty"`
+	Ends []*ShardEnd `protobuf:"bytes,2,rep,name=ends,proto3" json:"ends,omitempty"`
+	// Samples that were read since the response before, where values at steps were asked for.
+	// Not set: a node of an older version, which does not tell.
+	SamplesRead   *uint64 `protobuf:"varint,3,opt,name=samples_read,json=samplesRead,proto3,oneof" json:"samples_read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -757,6 +760,13 @@ func (x *ScanResponse) GetEnds() []*ShardEnd {
 		return x.Ends
 	}
 	return nil
+}
+
+func (x *ScanResponse) GetSamplesRead() uint64 {
+	if x != nil && x.SamplesRead != nil {
+		return *x.SamplesRead
+	}
+	return 0
 }
 
 // LastRequest asks for the newest samples.
@@ -1766,10 +1776,12 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\n" +
 	"series_end\x18\x05 \x01(\bR\tseriesEnd\x12\x14\n" +
 	"\x05steps\x18\x06 \x01(\bR\x05steps\x12\x16\n" +
-	"\x06series\x18\a \x01(\x04R\x06series\"o\n" +
+	"\x06series\x18\a \x01(\x04R\x06series\"\xa8\x01\n" +
 	"\fScanResponse\x12/\n" +
 	"\x06chunks\x18\x01 \x03(\v2\x17.tickmesh.node.v1.ChunkR\x06chunks\x12.\n" +
-	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xd8\x01\n" +
+	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\x12&\n" +
+	"\fsamples_read\x18\x03 \x01(\x04H\x00R\vsamplesRead\x88\x01\x01B\x0f\n" +
+	"\r_samples_read\"\xd8\x01\n" +
 	"\vLastRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x12\x16\n" +
 	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x17\n" +
@@ -1954,6 +1966,7 @@ func file_tickmesh_node_v1_read_proto_init() {
 	if File_tickmesh_node_v1_read_proto != nil {
 		return
 	}
+	file_tickmesh_node_v1_read_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
