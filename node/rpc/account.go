@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -18,9 +19,14 @@ type scanAccount struct {
 	lease budget.Lease
 }
 
-// scanAccount returns the account of a scan, whose lease the caller closes. Databases share the memory fairly.
+// scanAccount returns the account of a scan, whose lease the caller closes. Those whom routers scan for share the memory fairly,
+// and databases where a router does not know for whom.
 func (s *Server) scanAccount(ctx context.Context, database string) *scanAccount {
-	return &scanAccount{ctx: ctx, pool: s.scans, lease: s.scans.Lease(budget.Owner{Tenant: "database " + database})}
+	tenant := "database " + database
+	if owner := handshake.OwnerOf(ctx); owner != "" {
+		tenant = "owner " + owner
+	}
+	return &scanAccount{ctx: ctx, pool: s.scans, lease: s.scans.Lease(budget.Owner{Tenant: tenant})}
 }
 
 // Await implements scan.Account. Errors: those of Take.

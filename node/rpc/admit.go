@@ -70,14 +70,22 @@ func (s *Server) Pools() map[string]*budget.Pool {
 }
 
 // ownerOf returns whom a call is charged to. Nodes are told apart by their names, other
-// processes by what they have drawn when they started.
-func ownerOf(ctx context.Context, caller *handshake.Hello) (o budget.Owner) {
+// processes by what they have drawn when they started, and requests that a router makes for somebody
+// by who that is.
+func ownerOf(ctx context.Context, caller *handshake.Hello, k kind) (o budget.Owner) {
 	if p, ok := grpcpeer.FromContext(ctx); ok {
 		o.Address = budget.AddressOf(p.Addr)
 	}
-	if caller.Node != "" {
+	owner := ""
+	if k == kindRequest {
+		owner = handshake.OwnerOf(ctx)
+	}
+	switch {
+	case caller.Node != "":
 		o.Tenant = "node " + caller.Node
-	} else {
+	case owner != "":
+		o.Tenant = "owner " + owner
+	default:
 		o.Tenant = strconv.FormatUint(caller.Process, 36)
 	}
 	return o
@@ -89,7 +97,8 @@ func (s *Server) admit(server any, stream grpc.ServerStream, info *grpc.StreamSe
 	if err != nil {
 		return err
 	}
-	owner, b := ownerOf(stream.Context(), &hello), &s.bounds[kindOf(info.FullMethod)]
+	k := kindOf(info.FullMethod)
+	owner, b := ownerOf(stream.Context(), &hello, k), &s.bounds[k]
 	place := b.calls.Lease(owner)
 	if !place.TryAcquire(1) {
 		return wire.Status(fmt.Errorf("%w: %d calls of the kind of %s run at once at most, those of one caller at most half; try again later",

@@ -83,6 +83,7 @@ type fakeNode struct {
 	waits    atomic.Bool // writes of level all wait for a full voter that does not come
 	served   atomic.Int64
 	stop     func()
+	onOwner  func(owner string)                     // whom a scan is for, as nodes tell; nil: nothing
 	onScan   func()                                 // before a scan begins; nil: nothing
 	onChunk  func()                                 // before each chunk of a scan; nil: nothing
 	old      atomic.Bool                            // of a version without History
@@ -406,6 +407,9 @@ func (s *fakeShard) newEra() {
 func (n *fakeNode) Scan(ctx context.Context, r *rpc.ScanRequest, sink rpc.ScanSink) error {
 	if err := n.hang(ctx); err != nil {
 		return err
+	}
+	if n.onOwner != nil {
+		n.onOwner(handshake.OwnerOf(ctx))
 	}
 	if n.onScan != nil {
 		n.onScan()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/deadline"
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -49,7 +50,7 @@ func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{
 		id: info.ID, incarnation: info.Incarnation, address: info.RPCAddress,
-		client: nodev1.NewNodeServiceClient(conn), lanes: all, reads: nodev1.NewNodeServiceClient(all), life: ctx, cancel: cancel,
+		client: nodev1.NewNodeServiceClient(conn), lanes: all, reads: nodev1.NewNodeServiceClient(ofOwner{all}), life: ctx, cancel: cancel,
 	}
 	l := &c.options.Limits
 	n.presence.limit = deadline.New(l.ProbeTimeout, presenceFactorMax*l.ProbeTimeout)
@@ -61,6 +62,23 @@ func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
 		n.run.Go(func() { l.run(ctx) })
 	}
 	return n, nil
+}
+
+// ofOwner makes calls for the owner of the request that their context is of, so that nodes are fair to users.
+type ofOwner struct{ grpc.ClientConnInterface }
+
+func (c ofOwner) context(ctx context.Context) context.Context {
+	return handshake.WithOwner(ctx, processor.Of(ctx).Owner())
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c ofOwner) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
+	return c.ClientConnInterface.Invoke(c.context(ctx), method, request, reply, options...)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (c ofOwner) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.ClientConnInterface.NewStream(c.context(ctx), desc, method, options...)
 }
 
 // target names an address for gRPC. Its default resolver would keep what a name meant
