@@ -68,6 +68,7 @@ const (
 	FormPut                  // Head is the metric, Tags is "k=v k=v …"
 	FormJSON                 // Head is the raw JSON value of metric, Tags that of tags
 	FormLabels               // Head is a run of protobuf Label fields (field 1 of TimeSeries)
+	FormText                 // as FormLabels, of a line of text
 	FormGraphite             // Head is a path with its tags, "a.b.c;name=value;…"
 )
 
@@ -127,6 +128,8 @@ type Batch struct {
 	symbols []Span   // remote write 2.0: the symbols table
 	refs    []uint64 // remote write 2.0: the labels of the current series
 
+	// Extra is given to the series of all lines. It stays until it is set anew.
+	Extra ExtraLabels
 	// Memory is asked before the batch grows; nil: it may. It stays until it is set anew.
 	Memory Memory
 	paid   int // bytes that Memory knows of, and those that were there before
@@ -147,6 +150,7 @@ func (b *Batch) Reset() {
 		symbols:  b.symbols[:0],
 		refs:     b.refs[:0],
 		keys:     b.keys,
+		Extra:    b.Extra,
 		Memory:   b.Memory,
 	}
 }

@@ -6,6 +6,8 @@
 //	JSON         OpenTSDB /api/put
 //	Graphite     Graphite's plaintext; GraphitePickle: its frames of pickles
 //	RemoteWrite  Prometheus remote write 1.0 and 2.0, decompressed
+//	JSONLines    VictoriaMetrics' lines of JSON
+//	Exposition   Prometheus' text format
 //	OTLP         OpenTelemetry's metrics in protobuf, by Prometheus' names
 //
 // A Batch is reused from call to call and owns no input: its spans point into

@@ -44,6 +44,7 @@ func (e *LineError) Error() string { return string(e.AppendTo(nil)) }
 //	FormLine    unable to parse '<line>': …
 //	FormJSON    the detail alone, the datapoint being beside it in the answer
 //	FormLabels  series <number>: …
+//	FormText    line <number>: … (line '<line>')
 //	FormGraphite  point <number>: … (line '<line>')
 func (e *LineError) AppendTo(dst []byte) []byte {
 	switch e.Form {
@@ -64,11 +65,13 @@ func (e *LineError) AppendTo(dst []byte) []byte {
 		dst = append(appendExcerpt(dst, e.Text, ExcerptBytesMax), "': "...)
 	case FormLabels:
 		dst = appendPlace(dst, "series ", e.Number)
+	case FormText:
+		dst = appendPlace(dst, "line ", e.Number)
 	case FormGraphite:
 		dst = appendPlace(dst, "point ", e.Number)
 	}
 	dst = append(dst, e.Detail...)
-	if e.Form == FormPut || e.Form == FormGraphite { // OpenTSDB does not name the line; nobody could find it
+	if e.Form == FormPut || e.Form == FormText || e.Form == FormGraphite { // OpenTSDB does not name the line; nobody could find it
 		dst = append(appendExcerpt(append(dst, " (line '"...), e.Text, excerptBytesMaxPut), "')"...)
 	}
 	return dst

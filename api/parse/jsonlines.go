@@ -28,9 +28,11 @@ func JSONLines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 		return Rest{}, err
 	}
 	p := jsonLineParser{b: b, limits: o.Limits.WithDefaults()}
-	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
+	p.run = labelRun{b: b, keyBytesMax: p.limits.KeyBytesMax}
+	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax, number: o.LinesBefore}
 	at := stream.start()
 	for at < len(body) {
+		stream.number++
 		length := bytes.IndexByte(body[at:], '\n')
 		if length < 0 {
 			if o.Partial {
@@ -38,7 +40,6 @@ func JSONLines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 			}
 			length = len(body) - at
 		}
-		stream.number++
 		if err := p.line(stream.number, Span{uint32(at), uint32(at + length)}); err != nil {
 			b.Reset()
 			return Rest{}, err
@@ -52,6 +53,7 @@ func JSONLines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 type jsonLineParser struct {
 	b      *Batch
 	limits Limits
+	run    labelRun
 
 	metric, values, timestamps jsonValue // of the current line
 }
@@ -63,15 +65,16 @@ func (p *jsonLineParser) line(number uint32, text Span) error {
 	if len(bytes.TrimSpace(content)) == 0 {
 		return nil
 	}
-	l := Line{Text: text, First: uint32(len(b.Points)), Shape: uint32(len(b.Lines)), Number: number, Form: FormLabels, InScratch: true}
-	scratch := len(b.Scratch)
+	l := Line{Text: text, First: uint32(len(b.Points)), Shape: uint32(len(b.Lines)), Number: number, Form: FormLabels}
+	p.run.begin()
 	refused, err := p.series(&l, content)
 	if err != nil {
 		return err
 	}
 	if refused.detail != "" {
 		points := max(1, len(b.Points)-int(l.First))
-		b.Points, b.Scratch = b.Points[:l.First], b.Scratch[:scratch]
+		b.Points = b.Points[:l.First]
+		p.run.undo()
 		b.AddError(&l, points, refused.kind, refused.detail, p.limits.ErrorsMax)
 		return nil
 	}
@@ -166,34 +169,21 @@ func (s *jsonScanner) valueOrWord() jsonValue {
 	return s.value(2)
 }
 
-// labels writes the labels of a line, which are well-formed, to Scratch as protobuf.
+// labels writes the labels of a line, which are well-formed.
 func (p *jsonLineParser) labels(l *Line, object []byte) (wrong fault, err error) {
-	b := p.b
-	const frameBytes = 16 // of a label: three tags and three lengths
-	start := len(b.Scratch)
 	s := jsonScanner{b: object}
 	s.object(func(name jsonValue) {
 		v := s.value(1)
 		switch {
 		case wrong.detail != "" || err != nil:
-			return
 		case v.kind != jsonString:
 			wrong = syntaxFault("the label " + string(object[name.Start:name.End]) + " must be a string")
-			return
+		default:
+			wrong, err = p.run.add(textOfJSON(object, name), textOfJSON(object, v))
 		}
-		if len(b.Scratch)-start+name.Len()+v.Len() > p.limits.KeyBytesMax+p.limits.KeyBytesMax/2 {
-			wrong = fault{KindLimit, "labels are longer than " + strconv.Itoa(p.limits.KeyBytesMax) + " bytes"}
-			return
-		}
-		if err = b.scratchRoom(name.Len() + v.Len() + frameBytes); err != nil {
-			return
-		}
-		b.Scratch = appendLabel(b.Scratch, textOfJSON(object, name), textOfJSON(object, v), "")
 	})
-	l.Head = Span{uint32(start), uint32(len(b.Scratch))}
-	l.Tags = Span{l.Head.End, l.Head.End}
-	if len(b.Scratch) > scratchBytesMax {
-		return wrong, ErrTooLarge
+	if err == nil {
+		err = p.run.end(l)
 	}
 	return wrong, err
 }

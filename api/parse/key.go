@@ -47,10 +47,13 @@ func (k *KeyBuilder) Start(b *Batch, l *Line, database []byte, limits Limits) er
 		wrong = k.readPut(b.Head(l), b.Tags(l))
 	case FormJSON:
 		wrong = k.readJSON(b.Head(l), b.Tags(l))
-	case FormLabels:
+	case FormLabels, FormText:
 		wrong = k.readLabels(b.Head(l))
 	case FormGraphite:
 		wrong = k.readGraphite(b.names, b.Head(l))
+	}
+	if wrong.detail == "" {
+		k.give(&b.Extra)
 	}
 	if wrong.detail == "" && len(k.tags) > min(limits.TagsMax, series.TagsMax-1) {
 		wrong = fault{KindLimit, "Too many tags: " + strconv.Itoa(len(k.tags)) + " maximum allowed: " + strconv.Itoa(limits.TagsMax)}

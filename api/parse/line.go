@@ -12,6 +12,8 @@ type LineOptions struct {
 	// Partial reports that more bytes of the stream may follow: a last line
 	// without newline is left for the next call.
 	Partial bool
+	// LinesBefore is the number of lines of the stream before the body.
+	LinesBefore uint32
 	// InsideLine reports that the body starts inside a line that was refused for
 	// its length; everything up to the first newline is skipped.
 	InsideLine bool
@@ -19,8 +21,9 @@ type LineOptions struct {
 
 // Rest describes what is left of a stream's bytes after a partial parse.
 type Rest struct {
-	Consumed   int  // bytes of the body that are done with
-	InsideLine bool // the next call's InsideLine
+	Consumed   int    // bytes of the body that are done with
+	Lines      uint32 // the next call's LinesBefore
+	InsideLine bool   // the next call's InsideLine
 }
 
 // Lines parses InfluxDB line protocol as InfluxDB 1.8 does (models/points.go),
@@ -49,7 +52,7 @@ func Lines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 		limits:    o.Limits.WithDefaults(),
 		noTimeMs:  o.Precision.truncateMs(o.NowMs),
 	}
-	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
+	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax, number: o.LinesBefore}
 	at := stream.start()
 	for at < p.end {
 		if err := p.room(); err != nil {

@@ -277,7 +277,7 @@ func checkLines(t interface{ Fatalf(string, ...any) }, body string, o LineOption
 	for _, memory := range []func(string) []byte{withRoom, exact} {
 		var b Batch
 		rest, err := Lines(&b, memory(body), o)
-		if err != nil || rest != (Rest{Consumed: len(body)}) {
+		if err != nil || rest.Consumed != len(body) || rest.InsideLine {
 			t.Fatalf("%q: %v, %+v", body, err, rest)
 		}
 		if d := difference(resultOf(&b, "db", o.Limits), want); d != "" {

@@ -10,7 +10,7 @@ type stream struct {
 	body         []byte
 	inside       bool
 	lineBytesMax int
-	number       uint32 // of the current line, from 1
+	number       uint32 // of the current line, from 1; before the first one that of the line before
 }
 
 // start returns where the first line starts: behind the rest of a line that was
@@ -37,7 +37,11 @@ func (s *stream) rest(b *Batch, form Form, at, errorsMax int) Rest {
 		excerpt.End = min(excerpt.End, uint32(len(s.body)))
 		l := Line{Text: excerpt, Number: s.number, Form: form}
 		b.AddError(&l, 1, KindLimit, lineTooLong(s.lineBytesMax), errorsMax)
-		return Rest{Consumed: len(s.body), InsideLine: true}
+		return Rest{Consumed: len(s.body), Lines: s.number, InsideLine: true}
 	}
-	return Rest{Consumed: at, InsideLine: s.inside}
+	lines := s.number
+	if left > 0 {
+		lines-- // the line comes again
+	}
+	return Rest{Consumed: at, Lines: lines, InsideLine: s.inside}
 }

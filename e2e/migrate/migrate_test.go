@@ -285,14 +285,55 @@ func TestPrometheus(t *testing.T) {
 	c.killed(want, base, "/api/v1/read", append(from, "--step", "7m"))
 }
 
+func startVictoriaMetrics(t *testing.T) (base string) {
+	t.Helper()
+	address := freeAddress(t)
+	base = "http://" + address
+	start(t, "victoria-metrics", "victoria-metrics", base+"/health", "-storageDataPath="+t.TempDir(), "-httpListenAddr="+address, "-retentionPeriod=100y")
+	return base
+}
+
+// TestImports sends the same text to VictoriaMetrics and to ours, and compares what both have then.
+func TestImports(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test builds the server and runs VictoriaMetrics")
+	}
+	c := newCluster(t)
+	base := startVictoriaMetrics(t)
+	const ms = 1_717_070_400_000
+	var text strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&text, "# HELP metric_%d what\n\tmetric_%d { host = \"h\\\"\\\\\\n%d\", job=\"x\",empty=\"\",}  %v\t%d \r\n", i%5, i%5, i%7, float64(i)/4-9, ms+i*1000)
+		fmt.Fprintf(&text, "plain.dotted-%d %d\nup{} -Inf %d # {trace_id=\"x\"} 1\n", i%3, i%3, ms+i)
+	}
+	for n, test := range []struct{ path, body string }{
+		{"/api/v1/import/prometheus?timestamp=1717070399999", text.String()},
+		{"/api/v1/import/prometheus?timestamp=1717070399999&extra_label=job=y&extra_label=dc=a=b&extra_label=none=", text.String()},
+		{"/api/v1/import?extra_label=host=z", `{"metric":{"__name__":"m","host":"a"},"values":[1,2],"timestamps":[1717070400000,1717070401000]}`},
+	} {
+		target := test.path
+		ours, theirs := fmt.Sprint("ours", n), fmt.Sprint("theirs", n)
+		post(t, base+target, http.Header{}, []byte(test.body))
+		post(t, base+"/internal/force_flush", http.Header{}, nil)
+		all := url.QueryEscape(`{__name__!=""}`)
+		got := get(t, base+"/api/v1/export?max_rows_per_line=100&match[]="+all)
+		post(t, base+"/api/v1/admin/tsdb/delete_series?match[]="+all, http.Header{}, nil)
+		post(t, "http://"+c.http+"/api/v1/import", http.Header{"X-Scope-Orgid": {theirs}}, got)
+		post(t, "http://"+c.http+target, http.Header{"X-Scope-Orgid": {ours}}, []byte(test.body))
+		want := c.contents(theirs)
+		if len(want) == 0 {
+			t.Fatalf("%s: VictoriaMetrics has nothing: %s", target, got)
+		}
+		c.same(ours, want)
+	}
+}
+
 func TestVictoriaMetrics(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test builds the server and runs VictoriaMetrics")
 	}
 	c := newCluster(t)
-	address := freeAddress(t)
-	base := "http://" + address
-	start(t, "victoria-metrics", "victoria-metrics", base+"/health", "-storageDataPath="+t.TempDir(), "-httpListenAddr="+address, "-retentionPeriod=100y")
+	base := startVictoriaMetrics(t)
 	fromMs := time.Date(2024, 5, 30, 12, 0, 0, 0, time.UTC).UnixMilli()
 	// It keeps samples as decimals of a common scale: not values as far apart as Prometheus does, nor the sign of 0.
 	request, want := write(fromMs, 600_000, 500, 0.1, -0.5, 123456789.125, 0, math.Inf(1), math.Inf(-1), 1e9, -20.15)

@@ -63,7 +63,7 @@ func (f *front) writeChunk(request *fasthttp.RequestCtx, d *dialect, c *caller, 
 		return result{}, err
 	}
 	r, err = f.placeRequest(request, d, fl, to, content)
-	told.chunk.rest, told.chunk.insideLine = fl.chunk.rest, fl.chunk.rest.InsideLine
+	told.chunk.rest, told.chunk.lines, told.chunk.insideLine = fl.chunk.rest, fl.chunk.rest.Lines, fl.chunk.rest.InsideLine
 	adopt(&told.nothing, fl.batch(), f.options.Limits.Line.ErrorsMax)
 	return r, err
 }

@@ -69,6 +69,9 @@ func TestBodiesLargerThanMemory(t *testing.T) {
 	put := func(i int) string {
 		return fmt.Sprintf("put m%d %d 1 host=abcdefghijklmnopqrstuvwxyz\n", i%7, 1_700_000_000+i)
 	}
+	exposition := func(i int) string {
+		return fmt.Sprintf("m%d{host=\"abcdefghijklmnopqrstuvwxyz\"} 1 %d\n", i%7, 1_700_000_000+i)
+	}
 	short := func(i int) string { return "m v=1\n" }
 	for _, c := range []struct {
 		name, target string
@@ -80,6 +83,7 @@ func TestBodiesLargerThanMemory(t *testing.T) {
 		{"InfluxDB 2", "/api/v2/write?bucket=default&precision=s", influx, false, 2 << 20},
 		{"compressed", "/write?precision=s", influx, true, 13 << 20},
 		{"put lines", "/api/put?sync", put, false, 13 << 20},
+		{"Prometheus' text", "/api/v1/import/prometheus", exposition, true, 13 << 20},
 		{"shortest lines", "/write", short, false, 2 << 20}, // of which a chunk takes much more than its text
 	} {
 		r := start(t, smallMemory)
@@ -96,6 +100,22 @@ func TestBodiesLargerThanMemory(t *testing.T) {
 		}
 		if refused := r.budgets.Writes.Stats().Refused; refused != 0 {
 			t.Errorf("%s: %d refusals of memory", c.name, refused)
+		}
+	}
+}
+
+// Errors of an import name the line of the body, whatever chunk that is in.
+func TestChunksCountLines(t *testing.T) {
+	for _, c := range []struct{ target, line, place string }{
+		{"/api/v1/import/prometheus", "m 1 1700000000000\n", "line"},
+		{"/api/v1/import", `{"metric":{"__name__":"m"},"values":[1],"timestamps":[1700000000000]}` + "\n", "series"},
+	} {
+		r := start(t, func(o *Options) { o.Limits.Line.LineBytesMax = 10_000 })
+		lines := 3 * bodyChunkBytes / len(c.line)
+		body := strings.Repeat(c.line, lines) + strings.Repeat("x", 2*bodyChunkBytes) + "\n" + c.line + "bad\n"
+		response, text := r.post(t, request(c.target, body))
+		if response.StatusCode != 400 || !strings.HasPrefix(text, fmt.Sprintf("%s %d: ", c.place, lines+1)) || !strings.Contains(text, fmt.Sprintf("\n%s %d: ", c.place, lines+3)) {
+			t.Errorf("%s: %d %.300s", c.target, response.StatusCode, text)
 		}
 	}
 }

@@ -5,8 +5,9 @@
 //
 //   - HTTP: /api/put (OpenTSDB), /write, /api/v2/write, /ping and /health
 //     (InfluxDB), /api/write (TickTock), /api/v1/write (Prometheus remote write
-//     1.0 and 2.0), /v1/metrics (OpenTelemetry). Every other path goes to Options.Other,
-//     an ordinary net/http handler. What OpenTelemetry sends over gRPC comes by Server.ExportOTLP.
+//     1.0 and 2.0), /api/v1/import and what is below (VictoriaMetrics), /v1/metrics
+//     (OpenTelemetry). Every other path goes to Options.Other, an ordinary net/http
+//     handler. What OpenTelemetry sends over gRPC comes by Server.ExportOTLP.
 //   - put: OpenTSDB's telnet style commands. A connection whose first byte is an
 //     upper-case letter speaks HTTP and is served as on the HTTP port.
 //   - line: InfluxDB line protocol, without answers but for errors.

@@ -66,14 +66,15 @@ func newFront(base context.Context, o *Options, ws *workers, m *metrics, budgets
 		return !isJSON && !empty
 	}}
 	f.dialects = map[string]*dialect{
-		"/api/put":      put,
-		"/api/put/":     put,
-		"/api/v1/put":   put, // OpenTSDB takes its API's version in the path
-		pathWrite:       {protocol: protocolInflux1, lines: lines, parse: f.parseInflux1, answer: f.answerInflux1},
-		"/api/v2/write": {protocol: protocolInflux2, bucket: true, lines: lines, parse: f.parseInflux2, answer: f.answerInflux2},
-		"/api/write":    {protocol: protocolTickTock, lines: lines, parse: f.parseTickTock, answer: f.answerTickTock},
-		"/api/v1/write": {protocol: protocolRemoteWrite, encoding: "snappy", parse: f.parseRemoteWrite, answer: f.answerRemoteWrite},
-		pathImport:      {protocol: protocolImport, lines: lines, parse: f.parseImport, answer: f.answerImport},
+		"/api/put":           put,
+		"/api/put/":          put,
+		"/api/v1/put":        put, // OpenTSDB takes its API's version in the path
+		pathWrite:            {protocol: protocolInflux1, lines: lines, parse: f.parseInflux1, answer: f.answerInflux1},
+		"/api/v2/write":      {protocol: protocolInflux2, bucket: true, lines: lines, parse: f.parseInflux2, answer: f.answerInflux2},
+		"/api/write":         {protocol: protocolTickTock, lines: lines, parse: f.parseTickTock, answer: f.answerTickTock},
+		"/api/v1/write":      {protocol: protocolRemoteWrite, encoding: "snappy", parse: f.parseRemoteWrite, answer: f.answerRemoteWrite},
+		pathImport:           {protocol: protocolImport, lines: lines, parse: f.parseImport, answer: f.answerImport},
+		pathImportPrometheus: {protocol: protocolImportPrometheus, lines: lines, parse: f.parseImportPrometheus, answer: f.answerImport},
 	}
 	otlp := &dialect{protocol: protocolOTLP, parse: f.parseOTLP, answer: f.answerOTLP}
 	f.dialects["/v1/metrics"] = otlp
@@ -288,7 +289,7 @@ func (f *front) placeRequest(request *fasthttp.RequestCtx, d *dialect, fl *inFli
 func (f *front) place(p protocol, fl *inFlightWrite, to target, timeout time.Duration, parse func() error) (result, error) {
 	pm := &f.metrics.protocols[p]
 	for taken := false; ; {
-		fl.worker.batch.Memory = fl.memory
+		fl.worker.batch.Memory, fl.worker.batch.Extra = fl.memory, fl.options.extra
 		if err := parse(); err != nil {
 			f.metrics.failures.noteEarly(err)
 			return result{}, err

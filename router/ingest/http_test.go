@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/snappy"
+
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -129,6 +131,24 @@ var httpWrites = []struct {
 	{"import one bad", request("/api/v1/import", "{}\n"+`{"metric":{"__name__":"m"},"values":[1],"timestamps":[5]}`), 400, map[string]string{"Content-Type": contentText},
 		"series 1: \"metric\" must be an object of labels\n", []string{"m{} 5 1"}},
 	{"import nameless", request("/api/v1/import", `{"metric":{"a":"b"},"values":[1],"timestamps":[5]}`), 400, nil, "series 1: invalid metric name or labels: no __name__\n", nil},
+	{"import with extra labels", request("/api/v1/import?extra_label=host=x&extra_label=host=y&extra_label=none=", `{"metric":{"__name__":"m","host":"b","a":"b"},"values":[1],"timestamps":[5]}`), 204, nil, "",
+		[]string{"m{a=b,host=y} 5 1"}},
+	{"import with a bad extra label", request("/api/v1/import?extra_label=host", `{"metric":{"__name__":"m"},"values":[1],"timestamps":[5]}`), 400, nil,
+		"bad argument: extra_label is not of the form name=value: \"host\"\n", nil},
+	{"import text", request("/api/v1/import/prometheus?db=d", "# TYPE m gauge\nm{a=\"b\"} 1 1700000000000\nm{a=\"b\"} +Inf 1700000001\n"), 204, nil, "",
+		[]string{"d/m{a=b} 1700000000000 1", "d/m{a=b} 1700000001000 +Inf"}},
+	{"import text with a time", request("/api/v1/import/prometheus?timestamp=1700000000123&extra_label=job=x", "m 1\nm{job=\"y\"} 2 1700000000124"), 204, nil, "",
+		[]string{"m{job=x} 1700000000123 1", "m{job=x} 1700000000124 2"}},
+	{"import text gzip", request("/api/v1/import/prometheus", gzipped("m 1 1700000000000"), "Content-Encoding: gzip"), 204, nil, "", []string{"m{} 1700000000000 1"}},
+	{"import text snappy", request("/api/v1/import/prometheus", string(snappy.Encode(nil, []byte("m 1 1700000000000"))), "Content-Encoding: snappy"), 204, nil, "", []string{"m{} 1700000000000 1"}},
+	{"import text one bad", request("/api/v1/import/prometheus", "m 1 1700000000000\nm{a=\"b} 1\n"), 400, map[string]string{"Content-Type": contentText},
+		"line 2: the value of the label \"a\" must be in double quotes (line 'm{a=\"b} 1')\n", []string{"m{} 1700000000000 1"}},
+	{"import text twice a label", request("/api/v1/import/prometheus", "m{a=\"1\",a=\"2\"} 1 1700000000000"), 400, nil,
+		"line 1: invalid labels for series, duplicated label a (line 'm{a=\"1\",a=\"2\"} 1 1700000000000')\n", nil},
+	{"import text with a bad time", request("/api/v1/import/prometheus?timestamp=now", "m 1"), 400, nil, "bad argument: timestamp is \"now\", want milliseconds since 1970\n", nil},
+	{"extra labels of line protocol", request("/write?extra_label=host=y", "m,host=x value=1 1700000000000000000\nm v=2 1700000000000000000"), 204, nil, "",
+		[]string{"m{_field=v,host=y} 1700000000000 2", "m{host=y} 1700000000000 1"}},
+	{"extra labels of put", request("/api/put?extra_label=host=y", onePoint), 204, nil, "", []string{"sys.cpu{host=y} 1700000000000 1.5"}},
 	{"import by GET", "GET /api/v1/import HTTP/1.1\r\nHost: x\r\n\r\n", 405, map[string]string{"Allow": "POST"}, "method not allowed\n", nil},
 
 	// What HTTP allows

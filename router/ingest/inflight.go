@@ -43,6 +43,7 @@ type inFlightWrite struct {
 type chunk struct {
 	number     int        // from 1; 0: the input is a whole body
 	more       bool       // the last line may go on in the next chunk
+	lines      uint32     // of the body, before it
 	insideLine bool       // it begins within a line that was refused for its length
 	rest       parse.Rest // what the parser has left for the next chunk
 }

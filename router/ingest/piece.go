@@ -44,6 +44,7 @@ func pieceLines(b *parse.Batch, lines []parse.Line) (n, bytes int) {
 			keys = int(l.Count)
 		}
 		morePoints, moreKeyBytes := points+int(l.Count), keyBytes+keys*(l.Head.Len()+l.Tags.Len())
+		moreKeyBytes += keys * len(b.Extra.Text())
 		if i > 0 && (morePoints > piecePointsMax || moreKeyBytes > pieceKeyBytesMax) {
 			return i, cost(points, keyBytes)
 		}
@@ -60,7 +61,7 @@ func keyBytesMax(b *parse.Batch, lines []parse.Line) int {
 	if len(lines) > 0 && lines[0].Form == parse.FormLine {
 		repeats -= len(lines) - 1
 	}
-	return repeats * (len(b.Body) + len(b.Scratch))
+	return repeats*(len(b.Body)+len(b.Scratch)) + pointsOf(lines)*len(b.Extra.Text())
 }
 
 // payPiece takes the memory for a piece, unless that of one before is enough.

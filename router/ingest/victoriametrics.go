@@ -2,21 +2,50 @@ package ingest
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// pathImport is where VictoriaMetrics takes lines of JSON.
-const pathImport = "/api/v1/import"
+// Where VictoriaMetrics takes lines of JSON, and Prometheus' text format.
+const (
+	pathImport           = "/api/v1/import"
+	pathImportPrometheus = "/api/v1/import/prometheus"
+)
+
+// argumentTimestamp is the query arg with the time of samples that have none.
+const argumentTimestamp = "timestamp"
+
+// lineOptions returns how the body of an import, or a chunk of it, is parsed.
+func (f *front) lineOptions(fl *inFlightWrite) parse.LineOptions {
+	return parse.LineOptions{
+		Limits: f.options.Limits.Line, NowMs: f.options.Clock().UnixMilli(),
+		Partial: fl.chunk.more, LinesBefore: fl.chunk.lines, InsideLine: fl.chunk.insideLine,
+	}
+}
 
 // parseImport takes the body of /api/v1/import, or a chunk of it.
-func (f *front) parseImport(_ *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
-	rest, err := parse.JSONLines(&fl.worker.batch, body, parse.LineOptions{
-		Limits: f.options.Limits.Line, Partial: fl.chunk.more, InsideLine: fl.chunk.insideLine,
-	})
-	fl.chunk.rest = rest
+func (f *front) parseImport(_ *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) (err error) {
+	fl.chunk.rest, err = parse.JSONLines(&fl.worker.batch, body, f.lineOptions(fl))
+	return err
+}
+
+// parseImportPrometheus takes the body of /api/v1/import/prometheus, or a chunk of it.
+func (f *front) parseImportPrometheus(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) (err error) {
+	o := f.lineOptions(fl)
+	if text := request.QueryArgs().Peek(argumentTimestamp); len(text) > 0 {
+		ms, err := strconv.ParseInt(string(text), 10, 64)
+		if err != nil || ms < scan.TimeMsMin || ms > scan.TimeMsMax {
+			return fmt.Errorf("%w: timestamp is %q, want milliseconds since 1970", errArgument, text)
+		}
+		if ms != 0 { // which VictoriaMetrics takes for none
+			o.NowMs = ms
+		}
+	}
+	fl.chunk.rest, err = parse.Exposition(&fl.worker.batch, body, o)
 	return err
 }
 

@@ -274,7 +274,7 @@ func (ws *workers) takeBack(fl *inFlightWrite) {
 	w := fl.worker
 	fl.worker = nil
 	bytes := w.memoryBytes()
-	w.batch.Memory = nil
+	w.batch.Memory, w.batch.Extra = nil, parse.ExtraLabels{}
 	w.batch.Reset() // it owns no body
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

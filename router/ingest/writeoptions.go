@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -21,13 +22,17 @@ const (
 // writeOptions are what a request asks of its write beside its points.
 type writeOptions struct {
 	level series.Level
+	extra parse.ExtraLabels
 	keyed bool
 	// request is a hash of the key and of all that decides what the request writes.
 	request [sha256.Size]byte
 }
 
-// writeOptionsOf reads the headers of a request with such a body, decoded. Errors:
-// errArgument.
+// argumentExtraLabel is the query arg by which VictoriaMetrics' clients label all that they write.
+const argumentExtraLabel = "extra_label"
+
+// writeOptionsOf reads the headers, and the query args that all dialects know, of a request with such a body, decoded.
+// Errors: errArgument.
 func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o writeOptions, err error) {
 	if level := fieldOf(request, headerLevel); len(level) > 0 {
 		switch string(level) {
@@ -36,6 +41,15 @@ func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o wri
 		case "majority":
 		default:
 			return o, fmt.Errorf("%w: %s is %q, want all or majority", errArgument, headerLevel, level)
+		}
+	}
+	var labels []string
+	if args := request.QueryArgs(); args.Has(argumentExtraLabel) {
+		for _, label := range args.PeekMulti(argumentExtraLabel) {
+			labels = append(labels, string(label))
+		}
+		if o.extra, err = parse.NewExtraLabels(labels); err != nil {
+			return o, fmt.Errorf("%w: %w", errArgument, err)
 		}
 	}
 	keys := fieldsOf(request, headerIdempotencyKey)
@@ -72,6 +86,14 @@ func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o wri
 	if database := fieldOf(request, headerDatabase); c.prefixed || len(database) > 0 {
 		write(c.database)
 		write(database)
+	}
+	if len(o.extra.Text()) > 0 {
+		write([]byte(argumentExtraLabel))
+		write(o.extra.Text())
+	}
+	if timestamp := args.Peek(argumentTimestamp); len(timestamp) > 0 {
+		write([]byte(argumentTimestamp))
+		write(timestamp)
 	}
 	hash.Sum(o.request[:0])
 	return o, nil

@@ -193,6 +193,8 @@ func TestKeysNameWrites(t *testing.T) {
 		"database":       post("/write?db=e", line, "Idempotency-Key: a"),
 		"body":           post("/write?db=d", line+"\n", "Idempotency-Key: a"),
 		"precision":      post("/write?db=d&precision=n", line, "Idempotency-Key: a"),
+		"extra label":    post("/write?db=d&extra_label=a=b", line, "Idempotency-Key: a"),
+		"timestamp":      post("/write?db=d&timestamp=5", line, "Idempotency-Key: a"),
 		"path":           post("/api/v2/write?bucket=d", line, "Idempotency-Key: a"),
 		"put":            post("/api/put", onePoint, "Idempotency-Key: a"),
 		"put of another": post("/api/put", onePoint, "Idempotency-Key: "+strings.Repeat("k", idempotencyKeyBytesMax)),

@@ -1,6 +1,7 @@
 package split
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -100,8 +101,7 @@ func (s *Splitter) MemoryBytes() int {
 // call of Split.
 func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint64) *series.Frame {
 	s.begin(epoch)
-	databaseNumber := s.databaseNumber(database)
-	c := context{database: databaseNumber}
+	c := context{database: s.databaseNumber(database, &b.Extra)}
 	lastShape, points := uint32(0), 0
 	for i := range b.Lines {
 		l := &b.Lines[i]
@@ -114,7 +114,7 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 			if full {
 				points += s.flush(b, r)
 				s.forget()
-				c.database = s.databaseNumber(database)
+				c.database = s.databaseNumber(database, &b.Extra)
 				number, _ = s.fieldSets.of(b, l)
 			}
 			c.fieldSet, lastShape = number, l.Shape
@@ -160,16 +160,18 @@ func (s *Splitter) forget() {
 	s.databases = s.databases[:0]
 }
 
-func (s *Splitter) databaseNumber(database []byte) uint8 {
-	for i := range s.databases {
-		if string(s.databases[i]) == string(database) {
+// databaseNumber returns the number of a database, as the line cache knows it. The same text with other extra labels is
+// another series, as in another database.
+func (s *Splitter) databaseNumber(database []byte, extra *parse.ExtraLabels) uint8 {
+	for i, known := range s.databases {
+		if n := len(database); len(known) == n+len(extra.Text()) && string(known[:n]) == string(database) && string(known[n:]) == string(extra.Text()) {
 			return uint8(i)
 		}
 	}
 	if len(s.databases) == databasesMax {
 		s.forget()
 	}
-	s.databases = append(s.databases, append([]byte(nil), database...))
+	s.databases = append(s.databases, append(bytes.Clone(database), extra.Text()...))
 	return uint8(len(s.databases) - 1)
 }
 

@@ -187,6 +187,10 @@ func TestSplitAgainstKeys(t *testing.T) {
 			body, parser := drawBody(t)
 			database := rapid.SampledFrom([]string{"", "db"}).Draw(t, "database")
 			var b parse.Batch
+			var err error
+			if b.Extra, err = parse.NewExtraLabels(rapid.SampledFrom([][]string{nil, {"host=x"}, {"host=x", "z=1"}, {"__name__=n"}}).Draw(t, "extra")); err != nil {
+				t.Fatal(err)
+			}
 			if err := parser(&b, []byte(body)); err != nil {
 				t.Fatal(err)
 			}
