@@ -7,6 +7,7 @@
 //	Graphite     Graphite's plaintext; GraphitePickle: its frames of pickles
 //	RemoteWrite  Prometheus remote write 1.0 and 2.0, decompressed
 //	JSONLines    VictoriaMetrics' lines of JSON
+//	CSV          comma-separated values, by a format of VictoriaMetrics
 //	Exposition   Prometheus' text format
 //	OTLP         OpenTelemetry's metrics in protobuf, by Prometheus' names
 //

@@ -88,6 +88,8 @@ func bodyOf(e expectation, method string) (header http.Header, body string) {
 		return asRemote, string(snappy.Encode(nil, []byte("\x0a\x20\x0a\x11\x0a\x08__name__\x12\x05extra\x12\x0b\x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x10\x01")))
 	case "/api/v1/import":
 		return nil, `{"metric":{"__name__":"extra"},"values":[1],"timestamps":[1700000000000]}` + "\n"
+	case "/api/v1/import/csv":
+		return nil, "1,1700000000000\n"
 	case "/api/v1/import/prometheus":
 		return nil, "extra 1 1700000000000\n"
 	case "/api/v1/read":

@@ -306,7 +306,17 @@ func TestImports(t *testing.T) {
 		fmt.Fprintf(&text, "# HELP metric_%d what\n\tmetric_%d { host = \"h\\\"\\\\\\n%d\", job=\"x\",empty=\"\",}  %v\t%d \r\n", i%5, i%5, i%7, float64(i)/4-9, ms+i*1000)
 		fmt.Fprintf(&text, "plain.dotted-%d %d\nup{} -Inf %d # {trace_id=\"x\"} 1\n", i%3, i%3, ms+i)
 	}
+	var table strings.Builder
+	table.WriteString("time,host,temp,job,note,hum\n")
+	for i := range 2000 { // Debian's VictoriaMetrics refuses rows with a metric that is empty, which later ones take
+		fmt.Fprintf(&table, "%d,\"h\"\"%d, 'x'\",%v,j,,%d,more\r\n", ms/1000+i, i%3, float64(i)/4-9, i)
+		fmt.Fprintf(&table, "%d,,%d,,n,%d\n", ms/1000+i, i, i)
+	}
+	const columns = "1:time:unix_s,2:label:host,3:metric:temp,4:label:job,6:metric:hum"
 	for n, test := range []struct{ path, body string }{
+		{"/api/v1/import/csv?format=" + columns, table.String()},
+		{"/api/v1/import/csv?extra_label=job=y&format=1:time:rfc3339,2:metric:m,3:label:job", "2024-05-30T14:00:00.25+02:00,1,x\n2024-05-30T12:00:01Z,2,x\n"},
+		{"/api/v1/import/csv?format=1:time:custom:2006-01-02%2015:04:05.000,2:metric:m", "2024-05-30 12:00:00.250,1\n"},
 		{"/api/v1/import/prometheus?timestamp=1717070399999", text.String()},
 		{"/api/v1/import/prometheus?timestamp=1717070399999&extra_label=job=y&extra_label=dc=a=b&extra_label=none=", text.String()},
 		{"/api/v1/import?extra_label=host=z", `{"metric":{"__name__":"m","host":"a"},"values":[1,2],"timestamps":[1717070400000,1717070401000]}`},
@@ -326,6 +336,23 @@ func TestImports(t *testing.T) {
 		}
 		c.same(ours, want)
 	}
+
+	// What one exports the other imports.
+	const fields, places = "__timestamp__:unix_ms,host,job,__value__", "1:time:unix_ms,2:label:host,3:label:job,4:metric:temp"
+	post(t, base+"/api/v1/import/csv?format="+columns, http.Header{}, []byte(table.String()))
+	post(t, base+"/internal/force_flush", http.Header{}, nil)
+	theirs := get(t, base+"/api/v1/export/csv?match[]=temp&format="+fields)
+	theirs = bytes.ReplaceAll(theirs, []byte(`\"`), []byte(`""`)) // which it does not read itself
+	post(t, base+"/api/v1/admin/tsdb/delete_series?match[]=temp", http.Header{}, nil)
+	post(t, "http://"+c.http+"/api/v1/import/csv?format="+places, http.Header{"X-Scope-Orgid": {"csv"}}, theirs)
+	ours := get(t, "http://"+c.http+"/db/csv/api/v1/export/csv?match[]=temp&format="+fields)
+	if lines := bytes.Count(ours, []byte{'\n'}); lines != 4001 {
+		t.Fatalf("%d lines", lines)
+	}
+	post(t, base+"/api/v1/import/csv?format="+places, http.Header{}, ours)
+	post(t, base+"/internal/force_flush", http.Header{}, nil)
+	post(t, "http://"+c.http+"/api/v1/import", http.Header{"X-Scope-Orgid": {"back"}}, get(t, base+"/api/v1/export?match[]=temp"))
+	c.same("csv", c.contents("back"))
 }
 
 func TestVictoriaMetrics(t *testing.T) {

@@ -72,6 +72,7 @@ func TestBodiesLargerThanMemory(t *testing.T) {
 	exposition := func(i int) string {
 		return fmt.Sprintf("m%d{host=\"abcdefghijklmnopqrstuvwxyz\"} 1 %d\n", i%7, 1_700_000_000+i)
 	}
+	values := func(i int) string { return fmt.Sprintf("%d,1,\"abcdefghijklmnopqrstuvwxyz\"\n", 1_700_000_000+i) }
 	short := func(i int) string { return "m v=1\n" }
 	for _, c := range []struct {
 		name, target string
@@ -83,6 +84,7 @@ func TestBodiesLargerThanMemory(t *testing.T) {
 		{"InfluxDB 2", "/api/v2/write?bucket=default&precision=s", influx, false, 2 << 20},
 		{"compressed", "/write?precision=s", influx, true, 13 << 20},
 		{"put lines", "/api/put?sync", put, false, 13 << 20},
+		{"CSV", "/api/v1/import/csv?format=1:time:unix_s,2:metric:m,3:label:host", values, true, 13 << 20},
 		{"Prometheus' text", "/api/v1/import/prometheus", exposition, true, 13 << 20},
 		{"shortest lines", "/write", short, false, 2 << 20}, // of which a chunk takes much more than its text
 	} {

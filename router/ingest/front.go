@@ -74,6 +74,7 @@ func newFront(base context.Context, o *Options, ws *workers, m *metrics, budgets
 		"/api/write":         {protocol: protocolTickTock, lines: lines, parse: f.parseTickTock, answer: f.answerTickTock},
 		"/api/v1/write":      {protocol: protocolRemoteWrite, encoding: "snappy", parse: f.parseRemoteWrite, answer: f.answerRemoteWrite},
 		pathImport:           {protocol: protocolImport, lines: lines, parse: f.parseImport, answer: f.answerImport},
+		pathImportCSV:        {protocol: protocolImportCSV, lines: lines, parse: f.parseImportCSV, answer: f.answerImport},
 		pathImportPrometheus: {protocol: protocolImportPrometheus, lines: lines, parse: f.parseImportPrometheus, answer: f.answerImport},
 	}
 	otlp := &dialect{protocol: protocolOTLP, parse: f.parseOTLP, answer: f.answerOTLP}

@@ -10,14 +10,18 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// Where VictoriaMetrics takes lines of JSON, and Prometheus' text format.
+// Where VictoriaMetrics takes lines of JSON, comma-separated values, and Prometheus' text format.
 const (
 	pathImport           = "/api/v1/import"
+	pathImportCSV        = "/api/v1/import/csv"
 	pathImportPrometheus = "/api/v1/import/prometheus"
 )
 
-// argumentTimestamp is the query arg with the time of samples that have none.
-const argumentTimestamp = "timestamp"
+// Query args of imports.
+const (
+	argumentFormat    = "format"    // of CSV: what its columns are
+	argumentTimestamp = "timestamp" // of text: the time of samples that have none
+)
 
 // lineOptions returns how the body of an import, or a chunk of it, is parsed.
 func (f *front) lineOptions(fl *inFlightWrite) parse.LineOptions {
@@ -46,6 +50,20 @@ func (f *front) parseImportPrometheus(request *fasthttp.RequestCtx, fl *inFlight
 		}
 	}
 	fl.chunk.rest, err = parse.Exposition(&fl.worker.batch, body, o)
+	return err
+}
+
+// parseImportCSV takes the body of /api/v1/import/csv, or a chunk of it.
+func (f *front) parseImportCSV(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
+	text := request.QueryArgs().Peek(argumentFormat)
+	if len(text) == 0 {
+		return fmt.Errorf("%w: the query arg format must say what the columns are, as in format=1:time:unix_s,2:label:room,3:metric:temperature", errArgument)
+	}
+	format, err := parse.ParseCSVFormat(string(text))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errArgument, err)
+	}
+	fl.chunk.rest, err = parse.CSV(&fl.worker.batch, body, format, f.lineOptions(fl))
 	return err
 }
 

@@ -91,9 +91,11 @@ func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o wri
 		write([]byte(argumentExtraLabel))
 		write(o.extra.Text())
 	}
-	if timestamp := args.Peek(argumentTimestamp); len(timestamp) > 0 {
-		write([]byte(argumentTimestamp))
-		write(timestamp)
+	for _, name := range [...]string{argumentTimestamp, argumentFormat} {
+		if value := args.Peek(name); len(value) > 0 {
+			write([]byte(name))
+			write(value)
+		}
 	}
 	hash.Sum(o.request[:0])
 	return o, nil

@@ -194,6 +194,7 @@ func TestKeysNameWrites(t *testing.T) {
 		"body":           post("/write?db=d", line+"\n", "Idempotency-Key: a"),
 		"precision":      post("/write?db=d&precision=n", line, "Idempotency-Key: a"),
 		"extra label":    post("/write?db=d&extra_label=a=b", line, "Idempotency-Key: a"),
+		"format":         post("/write?db=d&format=5", line, "Idempotency-Key: a"),
 		"timestamp":      post("/write?db=d&timestamp=5", line, "Idempotency-Key: a"),
 		"path":           post("/api/v2/write?bucket=d", line, "Idempotency-Key: a"),
 		"put":            post("/api/put", onePoint, "Idempotency-Key: a"),

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -19,28 +20,11 @@ const (
 )
 
 // export serves /api/v1/export as VictoriaMetrics does: lines of JSON, each with samples of one series, as they are
-// read. A series of many samples has many lines, and one that several match[] pick comes for each of them.
+// read. A series of many samples has many lines.
 func (h *handler) export(x *exchange) error {
-	if len(x.form["match[]"]) == 0 {
-		return badData(errors.New("no match[] parameter provided"))
-	}
-	if x.reader.Consistency.Partial {
-		return badData(errExportPartial)
-	}
-	sets, err := h.selectors(x)
+	e, err := h.exportOf(x)
 	if err != nil {
 		return err
-	}
-	start, err := timeParameter(x.form, "start", timeMin)
-	if err != nil {
-		return err
-	}
-	end, err := timeParameter(x.form, "end", timeMax)
-	if err != nil {
-		return err
-	}
-	if end.Before(start) {
-		return badData(errEndBeforeStart)
 	}
 	lines := exportLines{out: x.out, samples: exportLineSamples}
 	if text := x.form.Get("max_rows_per_line"); text != "" {
@@ -52,18 +36,52 @@ func (h *handler) export(x *exchange) error {
 			lines.samples = min(n, exportLineSamples)
 		}
 	}
-	if err := x.entry.Take(exportLineBytes + encoderBytesFlush); err != nil {
-		return err
-	}
 	x.out.w.Header().Set("Content-Type", contentLines)
-	for _, set := range sets {
+	return e.each(x, lines.visit)
+}
+
+// exported is what an export reads. A series that several match[] pick comes for each of them.
+type exported struct {
+	sets         [][]*labels.Matcher
+	fromMs, toMs int64
+}
+
+// exportOf reads the parameters of an export, and takes the memory for its lines.
+func (h *handler) exportOf(x *exchange) (e exported, err error) {
+	if len(x.form["match[]"]) == 0 {
+		return e, badData(errors.New("no match[] parameter provided"))
+	}
+	if x.reader.Consistency.Partial {
+		return e, badData(errExportPartial)
+	}
+	if e.sets, err = h.selectors(x); err != nil {
+		return e, err
+	}
+	start, err := timeParameter(x.form, "start", timeMin)
+	if err != nil {
+		return e, err
+	}
+	end, err := timeParameter(x.form, "end", timeMax)
+	if err != nil {
+		return e, err
+	}
+	if end.Before(start) {
+		return e, badData(errEndBeforeStart)
+	}
+	e.fromMs, e.toMs = max(start.UnixMilli(), scan.TimeMsMin), min(end.UnixMilli(), scan.TimeMsMax)
+	return e, x.entry.Take(exportLineBytes + encoderBytesFlush)
+}
+
+// each visits all that is exported, as it is read.
+func (e *exported) each(x *exchange, visit func(*scan.Chunk) error) error {
+	for _, set := range e.sets {
 		selectors, err := selectorsOf(x.ctx, x.reader.Source, x.database, set)
 		if err != nil {
 			return err
 		}
 		for i := range selectors {
-			request := &scan.Request{Selector: selectors[i], FromMs: max(start.UnixMilli(), scan.TimeMsMin), ToMs: min(end.UnixMilli(), scan.TimeMsMax)}
-			if err := x.reader.Source.Scan(x.ctx, request, func(_ int, chunk *scan.Chunk) error { return lines.visit(chunk) }); err != nil {
+			request := &scan.Request{Selector: selectors[i], FromMs: e.fromMs, ToMs: e.toMs}
+			if err := x.reader.Source.Scan(x.ctx, request, func(_ int, chunk *scan.Chunk) error { return visit(chunk) }); err != nil {
 				return fromSource(err)
 			}
 		}
