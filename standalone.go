@@ -134,6 +134,7 @@ func (s *standaloneSettings) Define(f *pflag.FlagSet) {
 	s.SeriesLimitFlags.Define(f)
 	s.WriteLimits.Define(f)
 	s.QueryLimits.Define(f)
+	s.QueryHabits.Define(f)
 	s.RuleFlags.Define(f)
 	s.Access.Define(f)
 	s.PublicTLS.Define(f)

@@ -43,6 +43,7 @@ func (s *routerSettings) Define(f *pflag.FlagSet) {
 	settings.Hide(f, "initial-wait")
 	s.WriteLimits.Define(f)
 	s.QueryLimits.Define(f)
+	s.QueryHabits.Define(f)
 	s.RuleFlags.Define(f)
 	s.Access.Define(f)
 	s.PublicTLS.Define(f)

@@ -132,6 +132,7 @@ func (q *queries) promqlOptions() promql.Options {
 	o := promql.Options{
 		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
 		Metadata:        &q.catalog,
+		MetricsQL:       q.settings.metricsQL,
 		Build:           promql.Build{Revision: b.Revision, BuildDate: b.Date},
 		RulesRunningMax: min(rulesRunningMax, max(1, orNone(int(q.settings.queryRunningMax))/4)),
 	}

@@ -7,6 +7,7 @@ type Settings struct {
 	Listeners
 	WriteLimits
 	QueryLimits
+	QueryHabits
 	RuleFlags
 	Access
 	settings.PublicTLS

@@ -8,6 +8,15 @@ import (
 	"github.com/tickmesh/tickmesh/api/settings"
 )
 
+// QueryHabits say what dialects take beyond their originals.
+type QueryHabits struct{ metricsQL bool }
+
+// Define defines the flags, below HeadingOperation.
+func (s *QueryHabits) Define(f *pflag.FlagSet) {
+	f.BoolVar(&s.metricsQL, "metricsql", false, "take what VictoriaMetrics' clients leave out: the step of query_range (5m), its start (5m ago) and end (now)")
+	settings.Group(f, settings.HeadingOperation, "metricsql")
+}
+
 // QueryLimits bound what one query may cost.
 type QueryLimits struct {
 	querySeriesMax, querySamplesMax, queryRunningMax settings.Count

@@ -45,6 +45,9 @@ type Options struct {
 	// Experimental lets expressions use what Prometheus has behind
 	// --enable-feature=promql-experimental-functions and its like.
 	Experimental bool
+	// MetricsQL answers what VictoriaMetrics takes and Prometheus refuses: range queries that leave out their step, or an
+	// end of their range.
+	MetricsQL bool
 }
 
 // Build is what /api/v1/status/buildinfo answers. Version is the one of the Prometheus API

@@ -3,6 +3,7 @@ package promql
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -36,7 +37,11 @@ func (h *handler) query(x *exchange) error {
 
 // queryRange serves /api/v1/query_range.
 func (h *handler) queryRange(x *exchange) error {
-	s, err := spanOf(x.form)
+	form := x.form
+	if h.options.MetricsQL {
+		form = rangeDefaults(form, h.shell.Clock())
+	}
+	s, err := spanOf(form)
 	if err != nil {
 		return err
 	}
@@ -57,6 +62,22 @@ func (s span) stepsMore() uint64 {
 	}
 	// Of more than 292 years there is no Duration.
 	return uint64(s.end.UnixMilli()-s.start.UnixMilli()) / uint64(s.step.Milliseconds())
+}
+
+// rangeDefault is the step of a range query that names none, and the length of its range, in VictoriaMetrics.
+const rangeDefault = 5 * time.Minute
+
+// rangeDefaults returns the parameters of a range query with those that VictoriaMetrics adds.
+func rangeDefaults(form url.Values, now time.Time) url.Values {
+	all := maps.Clone(form)
+	for name, value := range map[string]string{
+		"start": now.Add(-rangeDefault).Format(time.RFC3339Nano), "end": now.Format(time.RFC3339Nano), "step": rangeDefault.String(),
+	} {
+		if all.Get(name) == "" {
+			all.Set(name, value)
+		}
+	}
+	return all
 }
 
 // spanOf reads the span of a range query.
