@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 )
 
 // Exposition parses Prometheus' text format, as VictoriaMetrics takes it at /api/v1/import/prometheus:

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 	"pgregory.net/rapid"
 
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 )
 
 const expositionNowMs = 1_700_000_123_456
