@@ -11,7 +11,8 @@
 //   - A router whose connections break is left out for a while. Its 503 does not count:
 //     that is how the cluster says that it is full, and the client has to wait.
 //   - A request is repeated only where it cannot have been read: a write that is sent
-//     twice may hide what another has written in between.
+//     twice may hide what another has written in between. A connection for
+//     lines is led to another router when one cannot be connected to.
 //   - With TLS each side is offered the protocols of its port: h2 and HTTP/1.1 for HTTP,
 //     h2 for gRPC, none for lines.
 //   - It is ended by operator/drain, which lets answers ask clients to connect anew, then

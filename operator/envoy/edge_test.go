@@ -145,17 +145,16 @@ func TestRealEnvoyLeavesRoutersOut(t *testing.T) {
 	stat := func(name, cluster string) string { return clusterStat(t, &o, name, cluster) }
 	eventually(t, "both routers are asked whether they are ready, and are", func() bool { return stat("envoy_cluster_membership_healthy", "router_http") == "2" })
 	line := func() bool { return echoes(net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", o.LinePort))) }
-	eventually(t, "the router without lines is left out", func() bool {
-		for range 10 { // in turns, so every second one would fail
-			if !line() {
-				return false
-			}
+	eventually(t, "both are there for lines", func() bool { return stat("envoy_cluster_membership_healthy", "router_line") == "2" })
+	for i := range 10 { // in turns, so every second one would fail
+		if !line() {
+			t.Errorf("connection %d was led to the router without lines, and to no other", i)
 		}
-		return true
-	})
-	if ejected := stat("envoy_cluster_outlier_detection_ejections_enforced_total", "router_line"); ejected == "" || ejected == "0" {
-		t.Errorf("ejected: %q", ejected)
 	}
+	eventually(t, "the router without lines is left out", func() bool {
+		ejected := stat("envoy_cluster_outlier_detection_ejections_enforced_total", "router_line")
+		return ejected != "" && ejected != "0"
+	})
 	other.ready.Store(false)
 	eventually(t, "the router that is not ready is left out", func() bool { return stat("envoy_cluster_membership_healthy", "router_http") == "1" })
 	before := other.requests.Load()
