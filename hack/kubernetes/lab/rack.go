@@ -154,7 +154,8 @@ func (r *rack) plug(n node, pid int) error {
 	return err
 }
 
-// powerOff is the loss of power: nothing of the machine is asked or waits.
+// powerOff is the loss of power: nothing of the machine is asked or waits, and nobody hears of
+// it.
 func (r *rack) powerOff(n node) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,6 +166,13 @@ func (r *rack) powerOffLocked(n node) error {
 	p, on := r.mu.power[n]
 	if !on {
 		return fmt.Errorf("%s is off", n.name())
+	}
+	// Without its cable first, the machine's kernel would still tell all peers that its processes
+	// have ended, as no machine can that has lost its power.
+	if _, err := net.InterfaceByName(n.link()); err == nil {
+		if err := r.setCable(n, "down"); err != nil {
+			return err
+		}
 	}
 	if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return err
