@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -40,6 +41,8 @@ type Config struct {
 	// PutAddr returns where the router with an HTTP address takes put lines over TCP. With it
 	// clients speak all dialects; nil: line protocol alone.
 	PutAddr func(router string) string
+	// Dial connects to a router; nil: as Go does, which waits for a silent one as long as for any.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // DefaultConfig is for scenarios of a minute.
@@ -71,7 +74,7 @@ func Start(ctx context.Context, config Config, target Target) (*Audit, error) {
 	}
 	a := &Audit{
 		config: config, target: target, models: []*model.Model{model.New(config.Config, time.Now().UnixMilli())},
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: config.Writers + config.Readers}},
+		client: &http.Client{Transport: &http.Transport{DialContext: config.Dial, MaxIdleConnsPerHost: config.Writers + config.Readers}},
 	}
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.tally.begin(time.Now(), config.Writers+config.Readers)

@@ -103,6 +103,7 @@ func (a *Audit) do(ctx context.Context, r requestOf) (answer []byte, unknown boo
 	}
 	response, err := a.client.Do(request)
 	if err != nil {
+		a.client.CloseIdleConnections() // they may lead where this one has led
 		return nil, false, err
 	}
 	defer response.Body.Close()
