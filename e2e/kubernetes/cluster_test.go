@@ -217,8 +217,9 @@ func (s *stage) settled(ctx context.Context, nodes int) error {
 		if n := len(fields); n >= 2 && fields[n-2] == fields[n-1] {
 			text = strings.Join(append(fields[:n-2:n-2], "current"), " ")
 		}
-		// Clusters of earlier commits have no condition Ready, or have it after the others.
-		if text = strings.Replace(text, " Ready=True", "", 1); text != want {
+		// Clusters of earlier commits have no condition Ready, or have it after the others; Hibernated
+		// have those that were asked to.
+		if text = strings.NewReplacer(" Ready=True", "", " Hibernated=False", "").Replace(text); text != want {
 			return false, fmt.Errorf("the cluster is %q, not %q", text, want)
 		}
 		return true, nil
