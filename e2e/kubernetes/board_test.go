@@ -18,7 +18,7 @@ import (
 // powerLoss takes the power of the machine of etcd's leader for a while.
 func (s *stage) powerLoss() {
 	var machine string
-	s.phase("the machine of etcd's leader loses its power", func(ctx context.Context) (err error) {
+	s.lossPhase("the machine of etcd's leader loses its power", func(ctx context.Context) (err error) {
 		if machine, err = s.etcdLeader(ctx); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func spareOf(machine string) (string, error) {
 // its place. Then the old one is found again, and switched on.
 func (s *stage) boardLoss() {
 	var old, spare, node string
-	s.phase("a board is lost for good: Degraded", func(ctx context.Context) (err error) {
+	s.lossPhase("a board is lost for good: Degraded", func(ctx context.Context) (err error) {
 		if old, err = s.etcdLeader(ctx); err != nil {
 			return err
 		}
@@ -78,9 +78,7 @@ func (s *stage) boardLoss() {
 func (s *stage) cutOff() {
 	const node = "demo-node-1"
 	var machine string
-	s.unbounded = "a client whose connection leads to an Envoy on a machine that is cut off waits for its own timeout, or for Kubernetes to take the endpoint away"
-	defer func() { s.unbounded = "" }()
-	s.phase("a machine is cut off and given up", func(ctx context.Context) (err error) {
+	s.lossPhase("a machine is cut off and given up", func(ctx context.Context) (err error) {
 		if machine, err = s.machineOf(ctx, node); err != nil {
 			return err
 		}

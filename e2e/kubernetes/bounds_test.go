@@ -19,9 +19,35 @@ func TestBounds(t *testing.T) {
 		"no query by http was answered for 3s":     {queryPause: pause{3 * time.Second, "http"}},
 		"2 requests of one client":                 {failedInRow: 2},
 	} {
-		if err := b.check(&l); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := b.check(&l, false); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", l, err)
 		}
+	}
+	for longest, want := range map[time.Duration]string{
+		silentTime + 2*time.Second: "",
+		silentTime + 3*time.Second: "no write by line was answered for 6s, and may be for 5s at most",
+	} {
+		err := b.check(&lap{writePause: pause{longest, "line"}}, true)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s while a machine is lost: %v", longest, err)
+		}
+	}
+}
+
+// A pause is one of all clients of a protocol.
+func TestGap(t *testing.T) {
+	var g gap
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	g.mu.last = at(0)
+	for _, second := range []int{1, 2, 5, 6} {
+		g.answered(at(second))
+	}
+	if longest := g.lap(); longest != 3*time.Second {
+		t.Error(longest)
+	}
+	g.answered(at(7))
+	if longest := g.lap(); longest != time.Second {
+		t.Error(longest)
 	}
 }
 

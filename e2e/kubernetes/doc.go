@@ -17,7 +17,10 @@
 //
 // Each phase is held to what clients may meet that try again (bounds): no pause of more than
 // two seconds, and no request that fails when it is made again; a query is answered a minute after
-// helm install has begun. With -short it is three times as much, as the machine may have other work. Two virtual processors with a load average of 9 to 20, 2026-11-23, one run
+// helm install has begun. With -short it is three times as much, as the machine may have other work.
+// A pause is one of all clients of a protocol, of which there are several, as each connection leads to
+// one Envoy and one router, by chance. When a machine is lost with all that they were connected to, they
+// need silentTime more to find out, which no server can do for them; how they do is in dial_test.go. Two virtual processors with a load average of 9 to 20, 2026-11-23, one run
 // of -short: no pause above 0.8 s in ten phases, 3 of about 20,000 requests failed, none twice in a row, and
 // the first query was answered after 46.5 s. What is left to chance is drawn from a seed that is printed. A
 // failure keeps the logs of all pods in .cache/tests/kubernetes-logs.

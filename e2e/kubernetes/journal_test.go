@@ -16,13 +16,72 @@ import (
 const (
 	// journalStart is the time of a journal's first sample, in seconds.
 	journalStart = 1_600_000_000
-	// journalPrefix is what the metrics of journals begin with.
-	journalPrefix = "journal_"
 	// journalBatch is how many samples are sent before their acknowledgement is waited for.
 	journalBatch = 5
-	// journalPause is between two batches: what is tested is not speed.
-	journalPause = 100 * time.Millisecond
+	// clientsEach is how many clients of one protocol there are. A connection leads to one of
+	// several Envoys, and from there to one of several routers, by chance: what one client meets
+	// says nothing about whether anybody is served.
+	clientsEach = 4
+	// journalPause is between two batches of a client: what is tested is not speed.
+	journalPause = clientsEach * 100 * time.Millisecond
 )
+
+// protocol is what clients that speak one protocol have in common.
+type protocol struct {
+	name     string
+	journals []*journal
+	gap      gap
+}
+
+// startProtocol begins to write a journal by each of several clients.
+func startProtocol(ctx context.Context, name string, newSender func(metric string) (sender, error)) (*protocol, error) {
+	p := &protocol{name: name}
+	senders := make([]sender, 0, clientsEach)
+	for i := range clientsEach {
+		s, err := newSender(metricOf(name, i))
+		if err != nil {
+			for _, s := range senders {
+				s.close()
+			}
+			return nil, err
+		}
+		senders = append(senders, s)
+	}
+	p.gap.mu.last = time.Now()
+	for i, s := range senders {
+		p.journals = append(p.journals, startJournal(ctx, metricOf(name, i), s, &p.gap))
+	}
+	return p, nil
+}
+
+func metricOf(protocol string, client int) string {
+	return fmt.Sprintf("journal_%s_%d", protocol, client)
+}
+
+// gap is the longest time in which none of several clients was answered.
+type gap struct {
+	mu struct {
+		sync.Mutex
+		last    time.Time     // when one was
+		longest time.Duration // since the last lap
+	}
+}
+
+func (g *gap) answered(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.longest = max(g.mu.longest, now.Sub(g.mu.last))
+	g.mu.last = now
+}
+
+// lap returns the longest since its last call, of those that have ended.
+func (g *gap) lap() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	longest := g.mu.longest
+	g.mu.longest = 0
+	return longest
+}
 
 // sender sends the samples of a journal with the numbers from first on, and returns when
 // all of them are acknowledged.
@@ -39,21 +98,21 @@ type journal struct {
 	sender sender
 	stop   context.CancelFunc
 	ended  chan struct{}
+	gap    *gap
 	mu     struct {
 		sync.Mutex
 		acknowledged int // samples 0 to this, without it
 		failed       int // batches
 		last         error
-		inRow        int           // batches that failed since the last that was acknowledged
-		failedInRow  int           // the most of them since the last lap
-		pause        time.Duration // the longest between two acknowledgements since the last lap
+		inRow        int // batches that failed since the last that was acknowledged
+		failedInRow  int // the most of them since the last lap
 	}
 }
 
 // startJournal begins to write.
-func startJournal(ctx context.Context, metric string, s sender) *journal {
+func startJournal(ctx context.Context, metric string, s sender, g *gap) *journal {
 	ctx, stop := context.WithCancel(ctx)
-	j := &journal{metric: metric, sender: s, stop: stop, ended: make(chan struct{})}
+	j := &journal{metric: metric, sender: s, stop: stop, ended: make(chan struct{}), gap: g}
 	go j.run(ctx)
 	return j
 }
@@ -67,7 +126,6 @@ func (j *journal) end() {
 func (j *journal) run(ctx context.Context) {
 	defer close(j.ended)
 	defer j.sender.close()
-	last := time.Now()
 	for n := 0; ctx.Err() == nil; {
 		err := j.sender.send(ctx, n, journalBatch)
 		j.mu.Lock()
@@ -75,9 +133,8 @@ func (j *journal) run(ctx context.Context) {
 		case err == nil:
 			n += journalBatch
 			j.mu.acknowledged = n
-			j.mu.pause = max(j.mu.pause, time.Since(last))
-			last = time.Now()
 			j.mu.inRow = 0
+			j.gap.answered(time.Now())
 		case ctx.Err() == nil:
 			j.mu.failed++
 			j.mu.inRow++
@@ -110,14 +167,13 @@ func (j *journal) state() (acknowledged, failed int, last error) {
 	return j.mu.acknowledged, j.mu.failed, j.mu.last
 }
 
-// lap returns the longest time without an acknowledgement since its last call, and how many batches
-// failed after each other at most.
-func (j *journal) lap() (pause time.Duration, failedInRow int) {
+// lap returns how many batches failed after each other at most, since its last call.
+func (j *journal) lap() (failedInRow int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	pause, failedInRow = j.mu.pause, j.mu.failedInRow
-	j.mu.pause, j.mu.failedInRow = 0, 0
-	return pause, failedInRow
+	failedInRow = j.mu.failedInRow
+	j.mu.failedInRow = 0
+	return failedInRow
 }
 
 // check reads the journal: every acknowledged sample must be there with its value, and

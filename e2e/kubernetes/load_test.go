@@ -15,15 +15,15 @@ import (
 )
 
 // load is what writes to a cluster through its Service, and so through Envoy, for as
-// long as a test goes on: the auditor by HTTP, with overwrites and deletes, and a
-// journal for each other protocol.
+// long as a test goes on: the auditor by HTTP, with overwrites and deletes, and
+// journals for each other protocol.
 type load struct {
-	rack     *lab.Rack
-	client   *http.Client
-	address  atomic.Pointer[string] // of the Service
-	audit    *auditor.Audit
-	journals []*journal
-	before   totals // at the last lap
+	rack      *lab.Rack
+	client    *http.Client
+	address   atomic.Pointer[string] // of the Service
+	audit     *auditor.Audit
+	protocols []*protocol
+	before    totals // at the last lap
 }
 
 // totals are counts since the start.
@@ -44,6 +44,7 @@ type lap struct {
 // it a majority. What was measured is in doc.go.
 type bounds struct {
 	pause       time.Duration // without an answer to any client of one protocol
+	lossPause   time.Duration // the same when a machine is lost, on which the connections of all of them may end
 	failedInRow int           // requests of one client: after so many the retry is served
 	firstQuery  time.Duration // from helm install to its answer, with images that the machines have
 }
@@ -54,17 +55,24 @@ type bounds struct {
 func boundsOf(short bool) bounds {
 	b := bounds{pause: 2 * time.Second, failedInRow: 1, firstQuery: time.Minute}
 	if short {
-		return bounds{3 * b.pause, 3 * b.failedInRow, 3 * b.firstQuery}
+		b = bounds{pause: 3 * b.pause, failedInRow: 3 * b.failedInRow, firstQuery: 3 * b.firstQuery}
 	}
+	// Only the client itself can find out that the other side of its connection is gone: that is
+	// its part, and no other's.
+	b.lossPause = silentTime + b.pause
 	return b
 }
 
-// check reports what clients met that they must not.
-func (b *bounds) check(l *lap) error {
+// check reports what clients met that they must not, while a machine was lost or was not.
+func (b *bounds) check(l *lap, loss bool) error {
+	allowed := b.pause
+	if loss {
+		allowed = b.lossPause
+	}
 	var broken []error
 	for what, p := range map[string]pause{"write": l.writePause, "query": l.queryPause} {
-		if p.Duration > b.pause {
-			broken = append(broken, fmt.Errorf("no %s by %s was answered for %s, and may be for %s at most", what, p.who, p.Round(time.Millisecond), b.pause))
+		if p.Duration > allowed {
+			broken = append(broken, fmt.Errorf("no %s by %s was answered for %s, and may be for %s at most", what, p.who, p.Round(time.Millisecond), allowed))
 		}
 	}
 	if l.failedInRow > b.failedInRow {
@@ -123,35 +131,48 @@ func startLoad(ctx context.Context, r *lab.Rack) (*load, error) {
 		return nil, err
 	}
 	config := auditor.DefaultConfig()
-	config.Writers, config.Readers, config.Series = 3, 1, 8
-	config.WriteEvery, config.ReadEvery = 100*time.Millisecond, 200*time.Millisecond
+	config.Writers, config.Readers, config.Series = 4, clientsEach, 8
+	config.WriteEvery, config.ReadEvery = 133*time.Millisecond, clientsEach*200*time.Millisecond
+	config.Dial = dial
 	running := context.WithoutCancel(ctx) // the phase ends before
 	audit, err := auditor.Start(running, config, l)
 	if err != nil {
 		return nil, err
 	}
 	l.audit = audit
-	dial := func(port int) func(context.Context) (net.Conn, error) {
-		dialer := net.Dialer{Timeout: 2 * time.Second}
-		return func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", l.door(port)) }
+	dialPort := func(port int) func(context.Context) (net.Conn, error) {
+		return func(ctx context.Context) (net.Conn, error) { return dial(ctx, "tcp", l.door(port)) }
 	}
-	sdk, err := newClientSender(journalPrefix+"grpc", l.door(portGRPC))
-	if err != nil {
-		_, _ = audit.Stop()
-		return nil, err
-	}
-	l.journals = []*journal{
-		startJournal(running, journalPrefix+"put", newPutSender(journalPrefix+"put", dial(portPut))),
-		startJournal(running, journalPrefix+"line", newLineSender(journalPrefix+"line", dial(portLine))),
-		startJournal(running, journalPrefix+"grpc", sdk),
+	for _, spoken := range []struct {
+		name      string
+		newSender func(metric string) (sender, error)
+	}{
+		{"put", func(metric string) (sender, error) { return newPutSender(metric, dialPort(portPut)), nil }},
+		{"line", func(metric string) (sender, error) { return newLineSender(metric, dialPort(portLine)), nil }},
+		{"grpc", func(metric string) (sender, error) { return newClientSender(metric, l.door(portGRPC)) }},
+	} {
+		p, err := startProtocol(running, spoken.name, spoken.newSender)
+		if err != nil {
+			_ = l.stop()
+			return nil, err
+		}
+		l.protocols = append(l.protocols, p)
 	}
 	return l, nil
+}
+
+// journals returns those of all protocols.
+func (l *load) journals() (all []*journal) {
+	for _, p := range l.protocols {
+		all = append(all, p.journals...)
+	}
+	return all
 }
 
 // stop ends all clients, and returns what the auditor found. What was written can still
 // be checked.
 func (l *load) stop() error {
-	for _, j := range l.journals {
+	for _, j := range l.journals() {
 		j.end()
 	}
 	_, err := l.audit.Stop()
@@ -160,9 +181,10 @@ func (l *load) stop() error {
 
 // progress waits until every client was answered again.
 func (l *load) progress(ctx context.Context) error {
-	errs := make(chan error, len(l.journals)+1)
+	journals := l.journals()
+	errs := make(chan error, len(journals)+1)
 	go func() { errs <- l.audit.Progress(ctx) }()
-	for _, j := range l.journals {
+	for _, j := range journals {
 		go func() { errs <- j.grows(ctx, 2*journalBatch) }()
 	}
 	var all []error
@@ -177,7 +199,7 @@ func (l *load) check(ctx context.Context) error {
 	if err := l.audit.Check(ctx); err != nil {
 		return err
 	}
-	for _, j := range l.journals {
+	for _, j := range l.journals() {
 		if err := j.check(ctx, l.client, "http://"+l.door(portHTTP)); err != nil {
 			return err
 		}
@@ -192,12 +214,12 @@ func (l *load) totals() totals {
 	if report.LastFailure != "" {
 		t.last = "\n    the last so far by http: " + report.LastFailure
 	}
-	for _, j := range l.journals {
+	for _, j := range l.journals() {
 		acknowledged, failed, last := j.state()
 		t.samples += int64(acknowledged)
 		t.failed += int64(failed)
 		if last != nil {
-			t.last += fmt.Sprintf("\n    the last so far by %s: %v", strings.TrimPrefix(j.metric, journalPrefix), last)
+			t.last += fmt.Sprintf("\n    the last so far of %s: %v", j.metric, last)
 		}
 	}
 	return t
@@ -213,10 +235,11 @@ func (l *load) lap() lap {
 	l.before = now
 	audited := l.audit.Lap()
 	this.writePause, this.queryPause, this.failedInRow = pause{audited.WriteGap, "http"}, pause{audited.QueryGap, "http"}, audited.FailedInRow
-	for _, j := range l.journals {
-		longest, failedInRow := j.lap()
-		this.writePause = this.writePause.longer(pause{longest, strings.TrimPrefix(j.metric, journalPrefix)})
-		this.failedInRow = max(this.failedInRow, failedInRow)
+	for _, p := range l.protocols {
+		this.writePause = this.writePause.longer(pause{p.gap.lap(), p.name})
+		for _, j := range p.journals {
+			this.failedInRow = max(this.failedInRow, j.lap())
+		}
 	}
 	return this
 }
@@ -225,7 +248,7 @@ func (l *load) lap() lap {
 func (l *load) describe() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "auditor: %s\n", l.audit.Report())
-	for _, j := range l.journals {
+	for _, j := range l.journals() {
 		acknowledged, failed, last := j.state()
 		fmt.Fprintf(&text, "%s: %d samples acknowledged, %d batches failed", j.metric, acknowledged, failed)
 		if last != nil {

@@ -22,11 +22,9 @@ type stage struct {
 	rows    []row
 	recipes map[string]string // scripts by name
 	bounds  bounds
-	// unbounded is why phases are not held to bounds; empty: they are.
-	unbounded string
-	random    *rand.Rand      // of what is left to chance; its seed is printed
-	release   string          // folder that stands for a checkout of the release that is installed
-	typed     map[string]bool // names of the recipes that the scene has typed
+	random  *rand.Rand      // of what is left to chance; its seed is printed
+	release string          // folder that stands for a checkout of the release that is installed
+	typed   map[string]bool // names of the recipes that the scene has typed
 }
 
 // newStage skips the test if there is no lab.
@@ -68,6 +66,17 @@ type row struct {
 // back, and notes what it has cost. The reading is no part of its time.
 func (s *stage) phase(name string, do func(ctx context.Context) error) {
 	s.Helper()
+	s.bounded(name, false, do)
+}
+
+// lossPhase is phase when it takes a machine from its clients.
+func (s *stage) lossPhase(name string, do func(ctx context.Context) error) {
+	s.Helper()
+	s.bounded(name, true, do)
+}
+
+func (s *stage) bounded(name string, loss bool, do func(ctx context.Context) error) {
+	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), conditionTime)
 	defer cancel()
 	begin := time.Now()
@@ -98,10 +107,7 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 	}
 	s.rows = append(s.rows, this)
 	fmt.Println(this.String() + this.last)
-	switch err := s.bounds.check(&this.lap); {
-	case err != nil && s.unbounded != "":
-		fmt.Printf("    beyond the bounds, which are not held here (%s): %v\n", s.unbounded, err)
-	case err != nil:
+	if err := s.bounds.check(&this.lap, loss); err != nil {
 		logState(s.T)
 		s.Errorf("%s: %v%s", name, err, this.last) // what follows is worth to be seen, too
 	}

@@ -14,7 +14,11 @@ import (
 // sendTime bounds one batch; it is longer than a router tries.
 const sendTime = 15 * time.Second
 
-// tcpSender sends lines over one connection, and after each batch a word that is
+// batchesMax is how many batches go over one connection. Clients come and go, so that some lead to
+// each Envoy again soon after one was lost, or restarted.
+const batchesMax = 25
+
+// tcpSender sends lines over a connection, and after each batch a word that is
 // answered: the answer comes after everything before it was written.
 type tcpSender struct {
 	dial   func(ctx context.Context) (net.Conn, error)
@@ -24,6 +28,7 @@ type tcpSender struct {
 	more   int    // lines of the answer after that
 	conn   net.Conn
 	reader *bufio.Reader
+	sent   int // batches over the connection
 }
 
 // newPutSender writes by OpenTSDB's telnet protocol, whose command version is answered.
@@ -47,8 +52,8 @@ func (s *tcpSender) send(ctx context.Context, first, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	err := s.exchange(ctx, first, count)
-	if err != nil {
-		s.close() // what this connection still says is not known
+	if s.sent++; err != nil || s.sent == batchesMax {
+		s.close() // what it still says after an error is not known
 	}
 	return err
 }
@@ -59,7 +64,7 @@ func (s *tcpSender) exchange(ctx context.Context, first, count int) error {
 		if err != nil {
 			return err
 		}
-		s.conn, s.reader = conn, bufio.NewReader(conn)
+		s.conn, s.reader, s.sent = conn, bufio.NewReader(conn), 0
 	}
 	deadline, _ := ctx.Deadline()
 	if err := s.conn.SetDeadline(deadline); err != nil {
