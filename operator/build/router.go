@@ -22,6 +22,11 @@ const (
 	shutdownDelaySeconds = 15
 	shutdownSeconds      = 30
 	routerGraceSeconds   = shutdownDelaySeconds + shutdownSeconds + 15
+	// A new router is believed in, and an old one told to stop, when all Envoys have had time to
+	// learn of it: they ask for addresses every 5 s, which Kubernetes' name service may have kept
+	// for 5 s, and then ask the router whether it is ready, every 2 s. Envoy sends nothing to the old
+	// ones as soon as they are not ready, whether it knows of new ones or not.
+	routerLearnedSeconds = 15
 
 	volumeFrontTLS = "front-tls"
 	dirFrontTLS    = "/etc/tickmesh/front-tls"
@@ -50,6 +55,9 @@ func RouterDeployment(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.Deployment {
 	p.addAuth(c)
 	probes(&p.container, PortHTTP, front != "", "/healthz", "/readyz")
 	d := deployment(c, f, p)
+	if EnvoyEnabled(c) {
+		d.Spec.MinReadySeconds = routerLearnedSeconds
+	}
 	switch scaling := routers.Autoscaling; {
 	case scaling == nil:
 		d.Spec.Replicas = replicas(f, ComponentRouter, routers.Count, &d.ObjectMeta)
