@@ -81,6 +81,11 @@ type Windows struct {
 	OriginMs   int64
 	WidthMs    int64
 	Aggregates Aggregate
+
+	// RecordedDigests lets the digests of whole days be those that were recorded when a file
+	// was written, instead of reading the samples. They tell what was written or deleted, but
+	// not what a disk has lost since.
+	RecordedDigests bool
 }
 
 // Request asks for the samples of series in [FromMs, ToMs], both inclusive.

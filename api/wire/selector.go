@@ -80,7 +80,7 @@ func FromWindows(w *scan.Windows) *tickmeshv1.Windows {
 	if w == nil {
 		return nil
 	}
-	m := &tickmeshv1.Windows{OriginMs: w.OriginMs, WidthMs: w.WidthMs}
+	m := &tickmeshv1.Windows{OriginMs: w.OriginMs, WidthMs: w.WidthMs, RecordedDigests: w.RecordedDigests}
 	for i := range aggregatesCount {
 		if w.Aggregates&(1<<i) != 0 {
 			m.Aggregates = append(m.Aggregates, tickmeshv1.Aggregate(i+1))
@@ -98,7 +98,7 @@ func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
 	if m == nil {
 		return nil, nil
 	}
-	w := &scan.Windows{OriginMs: m.GetOriginMs(), WidthMs: m.GetWidthMs()}
+	w := &scan.Windows{OriginMs: m.GetOriginMs(), WidthMs: m.GetWidthMs(), RecordedDigests: m.GetRecordedDigests()}
 	if w.WidthMs < 1 {
 		return nil, fmt.Errorf("%w: windows of %d ms", ErrInvalid, w.WidthMs)
 	}

@@ -72,7 +72,8 @@ func TestSelectorsSurvive(t *testing.T) {
 		}
 		windows := scan.Windows{
 			OriginMs: rapid.Int64().Draw(rt, "origin"), WidthMs: rapid.Int64Min(1).Draw(rt, "width"),
-			Aggregates: scan.Aggregate(rapid.OneOf(rapid.IntRange(1, 63), rapid.Just(64), rapid.Just(66)).Draw(rt, "aggregates")),
+			Aggregates:      scan.Aggregate(rapid.OneOf(rapid.IntRange(1, 63), rapid.Just(64), rapid.Just(66)).Draw(rt, "aggregates")),
+			RecordedDigests: rapid.Bool().Draw(rt, "recorded"),
 		}
 		if got, err := ToWindows(over(rt, FromWindows(&windows), &tickmeshv1.Windows{})); err != nil || *got != windows {
 			rt.Fatalf("%+v became %+v, %v", windows, got, err)

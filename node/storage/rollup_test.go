@@ -132,12 +132,55 @@ func (l *rollupLab) scanned(request *scan.Request) map[string]*scan.Chunk {
 		have.Times, have.Values = append(have.Times, c.Times...), append(have.Values, c.Values...)
 		have.Sum, have.Count = append(have.Sum, c.Sum...), append(have.Count, c.Count...)
 		have.Min, have.Max = append(have.Min, c.Min...), append(have.Max, c.Max...)
+		have.Digest = append(have.Digest, c.Digest...)
 		return nil
 	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	return found
+}
+
+// digestsByWindow is the definition.
+func digestsByWindow(w *scan.Windows, times []int64, values []float64) (out scan.Chunk) {
+	for i, t := range times {
+		start := w.OriginMs + int64(math.Floor(float64(t-w.OriginMs)/float64(w.WidthMs)))*w.WidthMs
+		if n := len(out.Times); n == 0 || out.Times[n-1] != start {
+			out.Times, out.Count, out.Digest = append(out.Times, start), append(out.Count, 0), append(out.Digest, 0)
+		}
+		last := len(out.Times) - 1
+		out.Count[last]++
+		out.Digest[last] += scan.DigestSamples(times[i:i+1], values[i:i+1])
+	}
+	return out
+}
+
+func digestsOf(c *scan.Chunk) (text string) {
+	for i := range c.Times {
+		text += fmt.Sprintf("%d: %d %x\n", c.Times[i], c.Count[i], c.Digest[i])
+	}
+	return text
+}
+
+// checkDigests compares digests, whether they are recorded ones or not, with those of samples.
+func (l *rollupLab) checkDigests(what string, fromMs, toMs int64, samples map[string]*scan.Chunk) {
+	l.t.Helper()
+	for _, recorded := range []bool{true, true, false} {
+		w := &scan.Windows{
+			WidthMs: (1 + l.rng.Int64N(3)) * segment.DayMs, OriginMs: []int64{0, rollupStartMs, rollupStartMs + segment.HourMs}[l.rng.IntN(3)],
+			Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: recorded,
+		}
+		got := l.scanned(&scan.Request{FromMs: fromMs, ToMs: toMs, Windows: w})
+		if len(got) != len(samples) {
+			l.t.Fatalf("%s: digests of %d series instead of %d", what, len(got), len(samples))
+		}
+		for key, of := range samples {
+			want := digestsByWindow(w, of.Times, of.Values)
+			if a, b := digestsOf(got[key]), digestsOf(&want); a != b {
+				l.t.Fatalf("%s: %+v in [%d, %d]:\n got %s\nwant %s", what, *w, fromMs, toMs, a, b)
+			}
+		}
+	}
 }
 
 // windowsByHours is the definition: samples by hour, hours by day, days by window.
@@ -181,6 +224,7 @@ func (l *rollupLab) check(what string) {
 		fromMs, toMs = scan.TimeMsMin, scan.TimeMsMax
 	}
 	samples := l.scanned(&scan.Request{FromMs: fromMs, ToMs: toMs})
+	l.checkDigests(what, fromMs, toMs, samples)
 	widths := []int64{segment.HourMs, 3 * segment.HourMs, segment.DayMs, 2 * segment.DayMs, 7 * segment.DayMs, 5*segment.HourMs + 1, segment.DayMs + 77, 90 * 60_000}
 	origins := []int64{0, rollupStartMs, rollupStartMs + 1, rollupStartMs + segment.HourMs, rollupStartMs - 1800_000}
 	for range 6 {
@@ -274,22 +318,68 @@ func TestRollupsSpareSamples(t *testing.T) {
 	}
 }
 
+// TestDayDigestsSpareSamples: recorded digests are read instead of samples, but of the day that
+// has a late sample; and only when they are asked for.
+func TestDayDigestsSpareSamples(t *testing.T) {
+	l := newRollupLab(t, 1)
+	const perDay = 24 * 60
+	l.write(0, rollupStartMs, 60_000, rollupDays*perDay)
+	l.settle()
+	l.compact(2)
+	read := func(recorded bool) (samples, digests int64) {
+		before := l.e.Stats()
+		l.scanned(&scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Windows: &scan.Windows{
+			WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: recorded,
+		}})
+		after := l.e.Stats()
+		digests = after.ScannedRollups - before.ScannedRollups
+		return after.ScannedSamples - before.ScannedSamples - digests, digests
+	}
+	expect := func(what string, recorded bool, samples, digests int64) {
+		t.Helper()
+		if s, d := read(recorded); s != samples || d != digests {
+			t.Errorf("%s: %d samples and %d digests were read, not %d and %d", what, s, d, samples, digests)
+		}
+	}
+	expect("settled", true, 0, rollupDays)
+	expect("settled, read", false, rollupDays*perDay, 0)
+	l.write(0, rollupStartMs+30*segment.HourMs+5, 1, 1)
+	expect("beside a late sample", true, perDay+1, rollupDays-1)
+	l.settle()
+	l.compact(60)
+	expect("after the late one was merged", true, 0, rollupDays)
+	l.apply(entry.Delete, entry.DeleteBody([]uint32{0}, rollupStartMs+5, rollupStartMs+segment.HourMs))
+	expect("beside a delete", true, perDay-60, rollupDays-1)
+}
+
 // TestDamagedRollups: with any byte of a segment changed, windows are right or an error.
 // Of damaged rollups they are right, as the samples are there.
 func TestDamagedRollups(t *testing.T) {
+	t.Run("hours", func(t *testing.T) {
+		testDamagedRollups(t, &scan.Windows{
+			WidthMs: segment.HourMs, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax,
+		}, bitsOf, func(m *segment.Meta) (from, step int64) { return 0, m.Bytes/200 + 1 })
+	})
+	t.Run("digests", func(t *testing.T) { // which lie at the end
+		testDamagedRollups(t, &scan.Windows{
+			WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: true,
+		}, digestsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 700, 3 })
+	})
+}
+
+func testDamagedRollups(t *testing.T, windows *scan.Windows, textOf func(*scan.Chunk) string, places func(*segment.Meta) (from, step int64)) {
 	l := newRollupLab(t, 3)
 	l.write(0, rollupStartMs, 60_000, rollupDays*24*60)
 	l.settle()
 	l.compact(60)
 	request := func() *scan.Request {
 		return &scan.Request{
-			Selector: scan.Selector{Metric: "cpu.usage"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax,
-			Windows: &scan.Windows{WidthMs: segment.HourMs, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax},
+			Selector: scan.Selector{Metric: "cpu.usage"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Windows: windows,
 		}
 	}
 	var want string
 	for _, c := range l.scanned(request()) {
-		want = bitsOf(c)
+		want = textOf(c)
 	}
 	v := l.e.files.Current()
 	if len(v.Segments) != 1 || l.e.Stats().ScannedRollups == 0 {
@@ -303,7 +393,7 @@ func TestDamagedRollups(t *testing.T) {
 	defer file.Close()
 	mended := 0
 	var b [1]byte
-	for at := int64(0); at < meta.Bytes; at += meta.Bytes/200 + 1 {
+	for at, step := places(meta); at < meta.Bytes; at += step {
 		for range 2 { // change it, and back
 			if _, err := file.ReadAt(b[:], at); err != nil {
 				t.Fatal(err)
@@ -317,13 +407,14 @@ func TestDamagedRollups(t *testing.T) {
 			err := l.e.Scan(context.Background(), request(), func(_ int, c *scan.Chunk) error {
 				got.Times, got.Sum, got.Count = append(got.Times, c.Times...), append(got.Sum, c.Sum...), append(got.Count, c.Count...)
 				got.Min, got.Max = append(got.Min, c.Min...), append(got.Max, c.Max...)
+				got.Digest = append(got.Digest, c.Digest...)
 				return nil
 			})
 			after := l.e.Stats()
 			switch {
 			case err != nil:
-			case bitsOf(got) != want:
-				t.Fatalf("with byte %d changed:\n got %s\nwant %s", at, bitsOf(got), want)
+			case textOf(got) != want:
+				t.Fatalf("with byte %d changed:\n got %s\nwant %s", at, textOf(got), want)
 			case after.ScannedRollups == before.ScannedRollups:
 				mended++
 			}

@@ -144,6 +144,7 @@ func (r *randomRun) query(t *rapid.T) {
 		}
 		if rapid.IntRange(0, 3).Draw(t, "digests") == 0 {
 			request.Windows.Aggregates = scan.AggregateDigest | request.Windows.Aggregates&scan.AggregateCount
+			request.Windows.RecordedDigests = rapid.Bool().Draw(t, "recorded")
 		}
 	}
 	got, err := Collect(context.Background(), r.subject.Source, request)

@@ -15,19 +15,42 @@ import (
 type rollupPlan struct {
 	widthMs int64 // of the rollups: segment.HourMs or segment.DayMs; 0: none are used
 	sums    bool  // sums are wanted
+	digests bool  // of days, which are recorded beside the rollups
 	windows *scan.Windows
+}
+
+// servedBy reports whether a segment has the rollups that are wanted.
+func (p *rollupPlan) servedBy(m *segment.Meta) bool {
+	if p.digests {
+		return m.DayDigests
+	}
+	return m.Rollups && (m.ScanSums || !p.sums)
+}
+
+// read appends the rollups of a segment that start in [fromMs, toMs].
+func (p *rollupPlan) read(dst []segment.Rollup, reader *segment.Reader, ref series.Ref, fromMs, toMs int64) ([]segment.Rollup, error) {
+	if p.digests {
+		return reader.DayDigests(dst, ref.Shard, uint32(ref.ID), fromMs, toMs)
+	}
+	return reader.Rollups(dst, ref.Shard, uint32(ref.ID), fromMs, toMs, p.widthMs)
 }
 
 // planRollups returns the widest rollups that windows may be made of. Windows that are no
 // multiple of an hour are made of hours, but for those in which one begins.
 func planRollups(w *scan.Windows) rollupPlan {
 	const told = scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax
-	if w == nil || w.Aggregates&^told != 0 || w.WidthMs < segment.HourMs {
+	if w == nil || w.WidthMs < segment.HourMs {
 		return rollupPlan{}
 	}
-	p := rollupPlan{sums: w.Aggregates&scan.AggregateSum != 0, windows: w}
+	p := rollupPlan{sums: w.Aggregates&scan.AggregateSum != 0, digests: w.Aggregates&scan.AggregateDigest != 0, windows: w}
+	days := w.WidthMs%segment.DayMs == 0 && w.OriginMs%segment.DayMs == 0
 	switch {
-	case w.WidthMs%segment.DayMs == 0 && w.OriginMs%segment.DayMs == 0:
+	case p.digests:
+		if days && w.RecordedDigests {
+			p.widthMs = segment.DayMs
+		}
+	case w.Aggregates&^told != 0:
+	case days:
 		p.widthMs = segment.DayMs
 	case w.OriginMs%segment.HourMs == 0 && w.WidthMs%segment.HourMs == 0, w.WidthMs >= 2*segment.HourMs:
 		p.widthMs = segment.HourMs
@@ -58,7 +81,7 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 		return nil
 	}
 	r.enter()
-	if plan.widthMs == 0 || !r.rollupsLikely(ref.Shard, fromMs, toMs, plan.sums) {
+	if plan.widthMs == 0 || !r.rollupsLikely(ref.Shard, fromMs, toMs, plan) {
 		return r.Read(ref, fromMs, toMs, emit)
 	}
 	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
@@ -84,10 +107,9 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 }
 
 // rollupsLikely reports whether a segment that may have the series has rollups.
-func (r *Reader) rollupsLikely(shard uint16, fromMs, toMs int64, sums bool) bool {
+func (r *Reader) rollupsLikely(shard uint16, fromMs, toMs int64, plan rollupPlan) bool {
 	return slices.ContainsFunc(r.candidates(shard, fromMs, toMs), func(i int32) bool {
-		m := r.Version.Segments[i].Meta()
-		return m.Rollups && (m.ScanSums || !sums)
+		return plan.servedBy(r.Version.Segments[i].Meta())
 	})
 }
 
@@ -101,7 +123,7 @@ func (r *Reader) findClean(ref series.Ref, stones []*manifest.Tombstone, within 
 		x.readers = append(x.readers, r.Version.Segments[i])
 	}
 	cursor := func(reader int) *segment.Cursor { return r.cursor(candidates[reader]) }
-	x.exact, err = x.finder.Find(x.exact[:0], x.readers, cursor, ref.Shard, uint32(ref.ID), within.FromMs, within.ToMs, plan.widthMs, plan.sums)
+	x.exact, err = x.finder.Find(x.exact[:0], x.readers, cursor, ref.Shard, uint32(ref.ID), within.FromMs, within.ToMs, plan.widthMs, plan.servedBy)
 	if err != nil {
 		return err
 	}
@@ -199,7 +221,7 @@ func (r *Reader) readMixed(ref series.Ref, stones []*manifest.Tombstone, within 
 		if err := samples(s.FromMs - 1); err != nil {
 			return err
 		}
-		if err := r.readRollups(ref, s, plan.widthMs, &at, emitRollups); err != nil {
+		if err := r.readRollups(ref, s, plan, &at, emitRollups); err != nil {
 			return err
 		}
 	}
@@ -208,11 +230,11 @@ func (r *Reader) readMixed(ref series.Ref, stones []*manifest.Tombstone, within 
 
 // readRollups emits the rollups of a span, a few at a time, and moves at behind them. It
 // ends before those that are damaged: the samples are there.
-func (r *Reader) readRollups(ref series.Ref, s segment.ExactSpan, widthMs int64, at *int64, emit func([]segment.Rollup) error) error {
+func (r *Reader) readRollups(ref series.Ref, s segment.ExactSpan, plan rollupPlan, at *int64, emit func([]segment.Rollup) error) error {
 	reader, x := r.Version.Segments[s.Reader], &r.rollup
 	for from := s.FromMs; from < s.ToMs; from = *at {
-		to := min(s.ToMs, from+RollupsAtOnce*widthMs)
-		rollups, err := reader.Rollups(x.rollups[:0], ref.Shard, uint32(ref.ID), from, to-1, widthMs)
+		to := min(s.ToMs, from+RollupsAtOnce*plan.widthMs)
+		rollups, err := plan.read(x.rollups[:0], reader, ref, from, to-1)
 		var corrupt *segment.CorruptError
 		if errors.As(err, &corrupt) {
 			r.source.o.Corrupt(err)

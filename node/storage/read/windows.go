@@ -102,7 +102,7 @@ func (w *windower) nextHour(timeMs int64) {
 	}
 }
 
-// addRollup takes the aggregate of a whole hour or day, no part of which is given in
+// addRollup takes the aggregate, or the digest, of a whole hour or day, no part of which is given in
 // another way, and in which no window begins or ends. It has no first and last value.
 func (w *windower) addRollup(r *segment.Rollup) {
 	if !w.open || r.StartMs >= w.endMs {
@@ -113,6 +113,7 @@ func (w *windower) addRollup(r *segment.Rollup) {
 		w.nextHour(r.StartMs)
 	}
 	w.count += r.Count
+	w.digest += r.Digest
 	w.hourSum += r.Sum
 	if r.Min < w.min {
 		w.min = r.Min

@@ -28,13 +28,13 @@ type edge struct {
 }
 
 // Find appends to dst, in order of time, the stretches within which exactly one of the
-// segments has blocks of the series, and that one has rollups, with scan sums if sums are
+// segments has blocks of the series, and useful reports that it has the rollups that are
 // wanted: there a rollup is exact. Everything else in [fromMs, toMs] must be answered from
 // samples; so must what newer pages or tombstones touch, which only the caller
 // knows. The width is HourMs or DayMs; hours or days that lie partly in the range
 // count as a whole. Cursor returns the cursor to use for a reader. Errors are those of
 // Reader.Find.
-func (x *ExactSpans) Find(dst []ExactSpan, readers []*Reader, cursor func(reader int) *Cursor, shard uint16, id uint32, fromMs, toMs, widthMs int64, sums bool) ([]ExactSpan, error) {
+func (x *ExactSpans) Find(dst []ExactSpan, readers []*Reader, cursor func(reader int) *Cursor, shard uint16, id uint32, fromMs, toMs, widthMs int64, useful func(*Meta) bool) ([]ExactSpan, error) {
 	if widthMs != HourMs && widthMs != DayMs {
 		return dst, ErrOptions
 	}
@@ -60,10 +60,7 @@ func (x *ExactSpans) Find(dst []ExactSpan, readers []*Reader, cursor func(reader
 			return dst, err
 		}
 	}
-	return x.appendLone(dst, func(reader int) bool {
-		m := &readers[reader].meta
-		return m.Rollups && (m.ScanSums || !sums)
-	}), nil
+	return x.appendLone(dst, func(reader int) bool { return useful(&readers[reader].meta) }), nil
 }
 
 // appendLone appends the parts of the touched spans that no other one overlaps, of the

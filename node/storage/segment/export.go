@@ -7,8 +7,8 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
 
-// Verify reads all blocks, index pages and rollup pages, and compares the samples
-// of each shard with its digest. It returns the first error: a *CorruptError, a
+// Verify reads all blocks, index pages, rollup pages and day digests, and compares the
+// samples of each shard with its digest. It returns the first error: a *CorruptError, a
 // *vfs.FaultError or that of the context.
 func (r *Reader) Verify(ctx context.Context) error {
 	for n := range r.meta.Shards {
@@ -57,8 +57,45 @@ func (r *Reader) verifyShard(ctx context.Context, n int) error {
 			return s.corrupt(PartDigest, 0, 0, fmt.Sprintf("%d series, %d blocks, %d samples with digest %016x, not %d, %d, %d with %016x",
 				sums.Series, sums.Blocks, sums.Samples, sums.Digest, e.Series, e.Blocks, e.Samples, e.Digest))
 		}
-		return verifyRollups(&s)
+		if err := verifyRollups(&s); err != nil {
+			return err
+		}
+		return verifyDayDigests(&s)
 	})
+}
+
+// verifyDayDigests reads all day digests of a shard, and compares the number of samples.
+func verifyDayDigests(s *section) error {
+	pages, err := s.digestPages()
+	if err != nil {
+		return err
+	}
+	samples := int64(0)
+	for n := range pages.len() {
+		e := pages.at(n)
+		var page pageReader
+		if err := s.page(&page, &e, pageDayDigests); err != nil {
+			return err
+		}
+		ok, reason := page.next()
+		for ; ok; ok, reason = page.next() {
+			list := dayDigestsOf(page.body, 0)
+			day, wrong := list.next()
+			for ; day; day, wrong = list.next() {
+				samples += list.day.samples
+			}
+			if wrong != "" {
+				return s.corrupt(PartRollups, page.id, e.offset, wrong)
+			}
+		}
+		if reason != "" {
+			return s.corrupt(PartRollups, page.id, e.offset, reason)
+		}
+	}
+	if s.reader.meta.DayDigests && samples != s.Samples {
+		return s.corrupt(PartRollups, 0, int64(len(s.data)), fmt.Sprintf("day digests of %d samples, not %d", samples, s.Samples))
+	}
+	return nil
 }
 
 // verifyRollups reads all rollups of a shard.

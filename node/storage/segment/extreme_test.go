@@ -88,9 +88,10 @@ func checkOneTime(t *rapid.T, fs vfs.FS, dir string, meta *Meta, at int64, want 
 	if err != nil || len(rollups) != 1 {
 		t.Fatalf("the day %d: %v, %v", day, rollups, err)
 	}
+	checkDayDigests(t, r, want)
 	var x ExactSpans
 	var c Cursor
-	spans, err := x.Find(nil, []*Reader{r}, func(int) *Cursor { return &c }, 0, 0, at, at, HourMs, true)
+	spans, err := x.Find(nil, []*Reader{r}, func(int) *Cursor { return &c }, 0, 0, at, at, HourMs, func(m *Meta) bool { return m.Rollups })
 	if err != nil || len(spans) != 1 || at < spans[0].FromMs || at >= spans[0].ToMs {
 		t.Fatalf("exact at %d: %v, %v", at, spans, err)
 	}

@@ -19,8 +19,9 @@ const (
 	pageEntryBytes  = 24
 	crcBytes        = 4
 
-	flagDense   = 1 << 0
-	flagRollups = 1 << 1
+	flagDense      = 1 << 0
+	flagRollups    = 1 << 1
+	flagDayDigests = 1 << 2
 
 	headerMagic = "TMSEGMT\x01"
 	footerMagic = "TMSEGEND"
@@ -81,6 +82,9 @@ func appendFooter(dst []byte, f *footer) []byte {
 	if f.Rollups {
 		flags |= flagRollups
 	}
+	if f.DayDigests {
+		flags |= flagDayDigests
+	}
 	dst = append(dst, f.Level, flags)
 	dst = binary.LittleEndian.AppendUint16(dst, f.ShardLow)
 	dst = binary.LittleEndian.AppendUint16(dst, f.ShardHigh)
@@ -116,7 +120,7 @@ func parseFooter(b []byte) (f footer, reason string, err error) {
 	f.Shards = int(binary.LittleEndian.Uint32(b[40:]))
 	f.BlockSamples = int(binary.LittleEndian.Uint32(b[44:]))
 	f.Level = b[48]
-	f.Dense, f.Rollups = b[49]&flagDense != 0, b[49]&flagRollups != 0
+	f.Dense, f.Rollups, f.DayDigests = b[49]&flagDense != 0, b[49]&flagRollups != 0, b[49]&flagDayDigests != 0
 	f.ShardLow, f.ShardHigh = binary.LittleEndian.Uint16(b[50:]), binary.LittleEndian.Uint16(b[52:])
 	f.Series, f.Blocks, f.Samples = i64(56), i64(64), i64(72)
 	f.MinMs, f.MaxMs, f.Bytes = i64(80), i64(88), i64(96)
@@ -143,7 +147,7 @@ func (f *footer) wrong() string {
 // shardEntry is one shard's line in the shard directory.
 type shardEntry struct {
 	ShardInfo
-	indexPages, rollupPages uint32
+	indexPages, rollupPages, digestPages uint32
 }
 
 func appendShardEntry(dst []byte, e *shardEntry) []byte {
@@ -151,7 +155,7 @@ func appendShardEntry(dst []byte, e *shardEntry) []byte {
 	dst = append(dst, 0, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, e.indexPages)
 	dst = binary.LittleEndian.AppendUint32(dst, e.rollupPages)
-	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, e.digestPages)
 	for _, v := range [...]int64{e.Offset, e.Bytes, e.Series, e.Blocks, e.Samples, e.MinMs, e.MaxMs, int64(e.Digest)} {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
 	}
@@ -161,7 +165,7 @@ func appendShardEntry(dst []byte, e *shardEntry) []byte {
 func parseShardEntry(b []byte) (e shardEntry) {
 	i64 := func(at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
 	e.Shard = binary.LittleEndian.Uint16(b)
-	e.indexPages, e.rollupPages = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
+	e.indexPages, e.rollupPages, e.digestPages = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
 	e.Offset, e.Bytes = i64(16), i64(24)
 	e.Series, e.Blocks, e.Samples = i64(32), i64(40), i64(48)
 	e.MinMs, e.MaxMs, e.Digest = i64(56), i64(64), uint64(i64(72))
@@ -171,6 +175,15 @@ func parseShardEntry(b []byte) (e shardEntry) {
 // directoryBytes is the length of the page directory at the end of the section.
 func (e *shardEntry) directoryBytes() int64 {
 	return (int64(e.indexPages)+int64(e.rollupPages))*pageEntryBytes + crcBytes
+}
+
+// digestDirectoryBytes is the length of the page directory of day digests, which lies before
+// the other one.
+func (e *shardEntry) digestDirectoryBytes() int64 {
+	if e.digestPages == 0 {
+		return 0
+	}
+	return int64(e.digestPages)*pageEntryBytes + crcBytes
 }
 
 // pageEntry is one page's line in a page directory.

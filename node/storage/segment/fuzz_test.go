@@ -44,6 +44,7 @@ func FuzzOpen(f *testing.F) {
 					_ = c.Points(&codec.BlockReader{}, &points)
 				}
 				_, _ = r.Rollups(nil, info.Shard, id, math.MinInt64, math.MaxInt64, DayMs)
+				_, _ = r.DayDigests(nil, info.Shard, id, math.MinInt64, math.MaxInt64)
 			}
 		}
 		out := MergeOptions{Options: Options{FS: mem, Dir: dir, Partition: r.Meta().Partition, Level: r.Meta().Level + 1, Rollups: true}}
@@ -70,9 +71,14 @@ func repaired(b []byte) []byte {
 			continue
 		}
 		section := b[e.Offset:end]
+		repairDigests(section, &e)
 		directory := section[int64(len(section))-e.directoryBytes() : len(section)-crcBytes]
 		for n := range directory[:len(directory)/pageEntryBytes] {
-			repairPage(section, parsePageEntry(directory[n*pageEntryBytes:]), n < int(e.indexPages), e.Shard)
+			kind := pageRollup
+			if n < int(e.indexPages) {
+				kind = pageIndex
+			}
+			repairPage(section, parsePageEntry(directory[n*pageEntryBytes:]), kind, e.Shard)
 		}
 		binary.LittleEndian.PutUint32(section[len(section)-crcBytes:], directoryChecksum(e.Shard, directory))
 	}
@@ -81,13 +87,23 @@ func repaired(b []byte) []byte {
 	return b
 }
 
-func repairPage(section []byte, p pageEntry, index bool, shard uint16) {
-	if p.offset < 0 || p.length < crcBytes || p.offset > int64(len(section))-int64(p.length) {
+// repairDigests does it for the day digests of a section.
+func repairDigests(section []byte, e *shardEntry) {
+	end := int64(len(section)) - e.directoryBytes()
+	at := end - e.digestDirectoryBytes()
+	if at == end || at < 0 {
 		return
 	}
-	kind := pageRollup
-	if index {
-		kind = pageIndex
+	directory := section[at : end-crcBytes]
+	for n := range len(directory) / pageEntryBytes {
+		repairPage(section, parsePageEntry(directory[n*pageEntryBytes:]), pageDayDigests, e.Shard)
+	}
+	binary.LittleEndian.PutUint32(section[end-crcBytes:], directoryChecksum(e.Shard, directory))
+}
+
+func repairPage(section []byte, p pageEntry, kind pageKind, shard uint16) {
+	if p.offset < 0 || p.length < crcBytes || p.offset > int64(len(section))-int64(p.length) {
+		return
 	}
 	page := section[p.offset : p.offset+int64(p.length)]
 	end := len(page) - crcBytes

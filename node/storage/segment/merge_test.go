@@ -249,7 +249,7 @@ func TestExactSpans(t *testing.T) {
 		toMs := fromMs + rapid.Int64Range(0, DayMs).Draw(t, "toMs")
 		var x ExactSpans
 		cursors := make([]Cursor, len(readers))
-		spans, err := x.Find(nil, readers, func(reader int) *Cursor { return &cursors[reader] }, 1, 1, fromMs, toMs, HourMs, true)
+		spans, err := x.Find(nil, readers, func(reader int) *Cursor { return &cursors[reader] }, 1, 1, fromMs, toMs, HourMs, func(m *Meta) bool { return m.Rollups })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,6 +81,7 @@ type Meta struct {
 	Dense        bool   `json:"dense"`        // blocks were encoded for size
 	Rollups      bool   `json:"rollups"`      // the file has rollups
 	ScanSums     bool   `json:"scanSums"`     // the rollups' sums are those of scans: see Rollup
+	DayDigests   bool   `json:"dayDigests"`   // the file has digests by day
 	ShardLow     uint16 `json:"shardLow"`     // first and last shard with samples
 	ShardHigh    uint16 `json:"shardHigh"`
 	Shards       int    `json:"shards"`

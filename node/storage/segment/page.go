@@ -6,10 +6,10 @@ import (
 	"sort"
 )
 
-// A page holds entries of series in order of their ids; index pages and rollup
-// pages differ in the entries' bodies only.
+// A page holds entries of series in order of their ids; index pages, rollup pages and
+// pages of day digests differ in the entries' bodies only.
 const (
-	indexPageBytes  = 4 << 10  // a page is closed when the next entry would go beyond
+	indexPageBytes  = 4 << 10  // a page, of day digests too, is closed when the next entry would go beyond
 	rollupPageBytes = 16 << 10 // larger: a rollup is read for many hours at once
 	pageBytesMax    = 1<<16 - 1
 	restartEntries  = 16 // entries between two points that a search can start at
@@ -20,8 +20,9 @@ const (
 type pageKind uint8
 
 const (
-	pageIndex  pageKind = 1
-	pageRollup pageKind = 2
+	pageIndex      pageKind = 1
+	pageRollup     pageKind = 2
+	pageDayDigests pageKind = 3
 )
 
 // pageBuilder builds one page after the other.

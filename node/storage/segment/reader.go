@@ -86,7 +86,7 @@ func (r *Reader) check(b []byte) error {
 	if crc32.Checksum(directory, castagnoli) != f.directoryCRC {
 		return r.corruptFile(f.directoryOffset, "checksum of the shard directory")
 	}
-	shards, reason := parseShards(directory, f.directoryOffset)
+	shards, reason := parseShards(directory, f.directoryOffset, f.DayDigests)
 	if reason != "" {
 		return r.corruptFile(f.directoryOffset, reason)
 	}
@@ -98,7 +98,7 @@ func (r *Reader) check(b []byte) error {
 
 // parseShards reads a shard directory and returns what is wrong with it: the sections
 // must fill the file between header and directory without a gap.
-func parseShards(directory []byte, end int64) (shards []shardEntry, reason string) {
+func parseShards(directory []byte, end int64, dayDigests bool) (shards []shardEntry, reason string) {
 	shards = make([]shardEntry, 0, len(directory)/shardEntryBytes)
 	at, previous := int64(headerBytes), -1
 	for ; len(directory) > 0; directory = directory[shardEntryBytes:] {
@@ -106,9 +106,9 @@ func parseShards(directory []byte, end int64) (shards []shardEntry, reason strin
 		switch {
 		case int(e.Shard) <= previous:
 			return nil, "order of shards"
-		case e.Offset != at || e.Bytes < e.directoryBytes() || e.Bytes > end-at:
+		case e.Offset != at || e.Bytes < e.directoryBytes()+e.digestDirectoryBytes() || e.Bytes > end-at:
 			return nil, "place of a shard"
-		case e.indexPages == 0 || e.Series < 1 || e.Blocks < e.Series || e.Samples < e.Blocks:
+		case e.indexPages == 0 || dayDigests && e.digestPages == 0 || e.Series < 1 || e.Blocks < e.Series || e.Samples < e.Blocks:
 			return nil, "size of a shard"
 		}
 		previous, at = int(e.Shard), at+e.Bytes
@@ -241,10 +241,24 @@ func (s *section) pages(kind pageKind) pages {
 	return pages{s.directory[:index]}
 }
 
+// digestPages checks the page directory of day digests and returns it. It has no page if the
+// segment has no day digests.
+func (s *section) digestPages() (pages, error) {
+	if !s.reader.meta.DayDigests {
+		return pages{}, nil
+	}
+	at := int64(len(s.data)) - s.digestDirectoryBytes()
+	directory, crc := s.data[at:len(s.data)-crcBytes], s.data[len(s.data)-crcBytes:]
+	if directoryChecksum(s.Shard, directory) != binary.LittleEndian.Uint32(crc) {
+		return pages{}, s.corrupt(PartRollups, 0, at, "checksum of the page directory of day digests")
+	}
+	return pages{directory}, nil
+}
+
 // page returns a page's frame.
 func (s *section) page(p *pageReader, e *pageEntry, kind pageKind) error {
 	part := PartIndexPage
-	if kind == pageRollup {
+	if kind != pageIndex {
 		part = PartRollups
 	}
 	if e.offset < 0 || e.offset > int64(len(s.data)) || int64(e.length) > int64(len(s.data))-e.offset {

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sort"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
@@ -18,6 +19,7 @@ type Rollup struct {
 	StartMs       int64
 	Count         int64
 	Min, Max, Sum float64
+	Digest        uint64 // of DayDigests, which tell no other aggregate but Count
 }
 
 // Merge adds the samples of other to the rollup.
@@ -215,6 +217,10 @@ type rollupBuilder struct {
 
 	hour, day   aggregate
 	hours, days []rollupRecord
+
+	digest  dayDigest // of the open day
+	digests []dayDigest
+	values  []float64 // scratch
 }
 
 func (b *rollupBuilder) init(m *Meta) {
@@ -246,14 +252,20 @@ func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
 		b.hour.merge(aggregateOf(c.Mantissas[from:to], c.Scales[from]))
 		from = to
 	}
-	b.hour.scanSum = scanSum(b.hour.scanSum, c.Mantissas[:n], c.Scales[:n])
+	b.values = b.values[:0]
+	for i, m := range c.Mantissas[:n] {
+		b.values = append(b.values, series.Float64(m, c.Scales[i]))
+	}
+	b.hour.scanSum = scanSum(b.hour.scanSum, b.values)
+	b.digest.samples += int64(n)
+	b.digest.sum += scan.DigestSamples(c.Times[:n], b.values)
 	return n
 }
 
 // scanSum adds samples to a sum, in order.
-func scanSum(sum float64, mantissas []int64, scales []uint8) float64 {
-	for i, m := range mantissas {
-		if v := series.Float64(m, scales[i]); !math.IsNaN(v) {
+func scanSum(sum float64, values []float64) float64 {
+	for _, v := range values {
+		if !math.IsNaN(v) {
 			sum += v
 		}
 	}
@@ -281,7 +293,11 @@ func (b *rollupBuilder) closeDay() {
 	if b.day.count > 0 && b.withDays {
 		b.days = append(b.days, b.day.record())
 	}
-	b.day.count, b.day.scanSum = 0, 0
+	if b.digest.samples > 0 {
+		b.digest.startMs = b.day.startMs
+		b.digests = append(b.digests, b.digest)
+	}
+	b.day.count, b.day.scanSum, b.digest = 0, 0, dayDigest{}
 }
 
 // close ends the series.

@@ -95,6 +95,7 @@ func TestRollups(t *testing.T) {
 		meta := want.write(t, Options{FS: fs, Dir: dir, Partition: partition, Rollups: true, BlockSamples: 32}, 50)
 		r := openSegment(t, fs, dir, &meta)
 		defer release(t, r)
+		checkDayDigests(t, r, want)
 		for k, s := range want {
 			for _, width := range []int64{HourMs, DayMs} {
 				got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width)
@@ -129,6 +130,7 @@ func TestRollupsOfLongSeries(t *testing.T) {
 	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: partition, Rollups: true}, 1000)
 	r := openSegment(t, fs, dir, &meta)
 	defer release(t, r)
+	checkDayDigests(t, r, want)
 	for k, s := range want {
 		for _, width := range []int64{HourMs, DayMs} {
 			got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width)
@@ -171,6 +173,9 @@ func TestRollupsOfVersionOne(t *testing.T) {
 	defer release(t, r)
 	if err := r.Verify(t.Context()); err != nil || r.Meta().ScanSums || !r.Meta().Rollups {
 		t.Fatal(r.Meta(), err)
+	}
+	if got, err := r.DayDigests(nil, 1, 0, math.MinInt64, math.MaxInt64); err != nil || len(got) != 0 || r.Meta().DayDigests {
+		t.Fatal(got, err)
 	}
 	for id := range uint32(2) {
 		for _, width := range []int64{HourMs, DayMs} {

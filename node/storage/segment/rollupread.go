@@ -1,5 +1,7 @@
 package segment
 
+import "math"
+
 // Rollups appends the rollups of a series whose start lies in [fromMs, toMs] to
 // dst, in order. The width is HourMs or DayMs; an hour without samples other than
 // NaN has none. They tell of the samples of this segment only: see ExactSpans.Find. A
@@ -9,56 +11,60 @@ func (r *Reader) Rollups(dst []Rollup, shard uint16, id uint32, fromMs, toMs, wi
 	if widthMs != HourMs && widthMs != DayMs {
 		return dst, ErrOptions
 	}
-	before := len(dst)
-	err := r.mapping.Guard(func(b []byte) error {
+	q := rollupQuery{fromMs: fromMs, toMs: toMs, widthMs: widthMs, dst: dst, first: len(dst)}
+	// A page begins with an hour, but its day may begin before.
+	lastMs := min(toMs, math.MaxInt64-DayMs) + widthMs - 1
+	err := r.eachBody(pageRollup, shard, id, fromMs, lastMs, func(body []byte) (reason string) { return q.readBody(body, &r.meta) })
+	if err != nil {
+		return dst, err
+	}
+	return q.dst, nil
+}
+
+// eachBody visits the bodies of a series' entries in the pages of a kind, from the first one
+// that may tell of fromMs to the last one whose page begins by lastMs.
+func (r *Reader) eachBody(kind pageKind, shard uint16, id uint32, fromMs, lastMs int64, visit func(body []byte) (reason string)) error {
+	return r.mapping.Guard(func(b []byte) error {
 		s, ok, err := r.section(b, shard)
 		if err != nil || !ok {
 			return err
 		}
-		q := rollupQuery{id: id, fromMs: fromMs, toMs: toMs, widthMs: widthMs, dst: dst, first: before}
-		err = q.readPages(&s)
-		dst = q.dst
-		return err
+		pages := s.pages(kind)
+		if kind == pageDayDigests {
+			if pages, err = s.digestPages(); err != nil {
+				return err
+			}
+		}
+		for n := pages.first(id, fromMs); pages.has(n, id); n++ {
+			e := pages.at(n)
+			if e.id == id && e.firstMs > lastMs {
+				return nil
+			}
+			var page pageReader
+			if err := s.page(&page, &e, kind); err != nil {
+				return err
+			}
+			ok, reason := page.seek(id)
+			for ok && page.id == id {
+				if reason = visit(page.body); reason != "" {
+					break
+				}
+				ok, reason = page.next()
+			}
+			if reason != "" {
+				return s.corrupt(PartRollups, id, e.offset, reason)
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return dst[:before], err
-	}
-	return dst, nil
 }
 
 // rollupQuery is one call of Rollups.
 type rollupQuery struct {
-	id           uint32
 	fromMs, toMs int64
 	widthMs      int64
 	dst          []Rollup
 	first        int // index in dst of the query's own first rollup
-}
-
-func (q *rollupQuery) readPages(s *section) error {
-	pages := s.pages(pageRollup)
-	for n := pages.first(q.id, q.fromMs); pages.has(n, q.id); n++ {
-		e := pages.at(n)
-		// A page begins with an hour, but its day may begin before.
-		if e.id == q.id && floorTo(e.firstMs, q.widthMs) > q.toMs {
-			return nil
-		}
-		var page pageReader
-		if err := s.page(&page, &e, pageRollup); err != nil {
-			return err
-		}
-		ok, reason := page.seek(q.id)
-		for ok && page.id == q.id {
-			if reason = q.readBody(page.body, &s.reader.meta); reason != "" {
-				break
-			}
-			ok, reason = page.next()
-		}
-		if reason != "" {
-			return s.corrupt(PartRollups, q.id, e.offset, reason)
-		}
-	}
-	return nil
 }
 
 func (q *rollupQuery) readBody(body []byte, m *Meta) (reason string) {

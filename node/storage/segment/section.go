@@ -7,8 +7,8 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
 
-// sectionWriter writes the section of one shard: blocks, with index pages and
-// rollup pages between them as they fill, and the page directory.
+// sectionWriter writes the section of one shard: blocks, with index pages, rollup
+// pages and pages of day digests between them as they fill, and the page directories.
 type sectionWriter struct {
 	out     *output
 	encoder *codec.BlockEncoder
@@ -26,9 +26,11 @@ type sectionWriter struct {
 
 	index       pageBuilder
 	rollup      pageBuilder
+	digests     pageBuilder
 	rollups     rollupBuilder
 	indexPages  []byte // page directory so far
 	rollupPages []byte
+	digestPages []byte
 	rollupBody  []byte // scratch
 	page        []byte // scratch
 }
@@ -42,8 +44,8 @@ func (s *sectionWriter) begin(shard uint16) {
 	s.info = ShardInfo{Shard: shard, Offset: s.out.offset}
 	s.digest = 0
 	s.open = false
-	s.indexPages, s.rollupPages = s.indexPages[:0], s.rollupPages[:0]
-	s.index.count, s.rollup.count = 0, 0
+	s.indexPages, s.rollupPages, s.digestPages = s.indexPages[:0], s.rollupPages[:0], s.digestPages[:0]
+	s.index.count, s.rollup.count, s.digests.count = 0, 0, 0
 }
 
 // at is the offset within the section.
@@ -188,6 +190,9 @@ func (s *sectionWriter) foldRollups(c *codec.Columns) {
 		if s.rollups.pieceFull() {
 			s.commitRollups()
 		}
+		if len(s.rollups.digests) >= pieceDays {
+			s.commitDayDigests()
+		}
 	}
 }
 
@@ -207,6 +212,24 @@ func (s *sectionWriter) commitRollups() {
 	s.rollup.add(s.id, s.rollupBody)
 }
 
+// commitDayDigests moves the digests of the days that are over into their page.
+func (s *sectionWriter) commitDayDigests() {
+	days := s.rollups.digests
+	if len(days) == 0 {
+		return
+	}
+	s.rollupBody = appendDayDigests(s.rollupBody[:0], days, floorTo(s.meta.StartMs, DayMs))
+	if s.digests.empty() {
+		s.digests.begin(s.id, 0, days[0].startMs)
+	} else if !s.digests.fits(len(s.rollupBody), indexPageBytes) {
+		s.commitPiece() // no page may come between the blocks of a piece
+		s.digestPages = s.writePage(&s.digests, pageDayDigests, s.digestPages)
+		s.digests.begin(s.id, 0, days[0].startMs)
+	}
+	s.digests.add(s.id, s.rollupBody)
+	s.rollups.digests = days[:0]
+}
+
 func (s *sectionWriter) endSeries() error {
 	if !s.open {
 		return nil
@@ -219,11 +242,12 @@ func (s *sectionWriter) endSeries() error {
 	if s.meta.Rollups {
 		s.rollups.close()
 		s.commitRollups()
+		s.commitDayDigests()
 	}
 	return s.out.err
 }
 
-// end completes the section with its page directory.
+// end completes the section with its page directories.
 func (s *sectionWriter) end() (shardEntry, error) {
 	if err := s.endSeries(); err != nil {
 		return shardEntry{}, err
@@ -233,6 +257,13 @@ func (s *sectionWriter) end() (shardEntry, error) {
 	}
 	if !s.rollup.empty() {
 		s.rollupPages = s.writePage(&s.rollup, pageRollup, s.rollupPages)
+	}
+	if !s.digests.empty() {
+		s.digestPages = s.writePage(&s.digests, pageDayDigests, s.digestPages)
+	}
+	if len(s.digestPages) > 0 {
+		s.out.write(s.digestPages)
+		s.out.write(binary.LittleEndian.AppendUint32(nil, directoryChecksum(s.info.Shard, s.digestPages)))
 	}
 	crc := directoryChecksum(s.info.Shard, s.indexPages, s.rollupPages)
 	s.out.write(s.indexPages)
@@ -244,6 +275,7 @@ func (s *sectionWriter) end() (shardEntry, error) {
 		ShardInfo:   s.info,
 		indexPages:  uint32(len(s.indexPages) / pageEntryBytes),
 		rollupPages: uint32(len(s.rollupPages) / pageEntryBytes),
+		digestPages: uint32(len(s.digestPages) / pageEntryBytes),
 	}
 	return entry, s.out.err
 }

@@ -337,9 +337,12 @@ type Windows struct {
 	// Width, at least 1.
 	WidthMs int64 `protobuf:"varint,2,opt,name=width_ms,json=widthMs,proto3" json:"width_ms,omitempty"`
 	// What to compute, at least one.
-	Aggregates    []Aggregate `protobuf:"varint,3,rep,packed,name=aggregates,proto3,enum=tickmesh.v1.Aggregate" json:"aggregates,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Aggregates []Aggregate `protobuf:"varint,3,rep,packed,name=aggregates,proto3,enum=tickmesh.v1.Aggregate" json:"aggregates,omitempty"`
+	// Digests of whole days may be those that were recorded when a file was written, instead of
+	// reading the samples: they tell what was written or deleted, but not what a disk has lost.
+	RecordedDigests bool `protobuf:"varint,4,opt,name=recorded_digests,json=recordedDigests,proto3" json:"recorded_digests,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Windows) Reset() {
@@ -391,6 +394,13 @@ func (x *Windows) GetAggregates() []Aggregate {
 		return x.Aggregates
 	}
 	return nil
+}
+
+func (x *Windows) GetRecordedDigests() bool {
+	if x != nil {
+		return x.RecordedDigests
+	}
+	return false
 }
 
 // ScanLimits bound what a query may cost; 0 means no bound but the server's own.
@@ -758,13 +768,14 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"\n" +
 	"metric_any\x18\x03 \x01(\bR\tmetricAny\x120\n" +
 	"\bmatchers\x18\x04 \x03(\v2\x14.tickmesh.v1.MatcherR\bmatchers\x12\x14\n" +
-	"\x05exact\x18\x05 \x01(\bR\x05exact\"y\n" +
+	"\x05exact\x18\x05 \x01(\bR\x05exact\"\xa4\x01\n" +
 	"\aWindows\x12\x1b\n" +
 	"\torigin_ms\x18\x01 \x01(\x03R\boriginMs\x12\x19\n" +
 	"\bwidth_ms\x18\x02 \x01(\x03R\awidthMs\x126\n" +
 	"\n" +
 	"aggregates\x18\x03 \x03(\x0e2\x16.tickmesh.v1.AggregateR\n" +
-	"aggregates\"i\n" +
+	"aggregates\x12)\n" +
+	"\x10recorded_digests\x18\x04 \x01(\bR\x0frecordedDigests\"i\n" +
 	"\n" +
 	"ScanLimits\x12\x1d\n" +
 	"\n" +

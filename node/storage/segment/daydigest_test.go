@@ -1,0 +1,212 @@
+package segment
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"path"
+	"slices"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	"pgregory.net/rapid"
+)
+
+// naiveDayDigests is the plain definition: all samples by day, one after the other.
+func naiveDayDigests(s samples) []Rollup {
+	var days []Rollup
+	for _, t := range s.times() {
+		startMs := floorTo(t, DayMs)
+		if n := len(days); n == 0 || days[n-1].StartMs != startMs {
+			days = append(days, Rollup{StartMs: startMs})
+		}
+		day := &days[len(days)-1]
+		day.Count++
+		day.Digest += scan.DigestSamples([]int64{t}, []float64{math.Float64frombits(s[t])})
+	}
+	return days
+}
+
+// checkDayDigests compares the day digests of all series with those of the model.
+func checkDayDigests(t fatal, r *Reader, m model) {
+	t.Helper()
+	for k, s := range m {
+		want := naiveDayDigests(s)
+		got, err := r.DayDigests(nil, k.shard, k.id, math.MinInt64, math.MaxInt64)
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("series %v: %+v instead of %+v, %v", k, got, want, err)
+		}
+		for _, i := range []int{0, len(want) / 2, len(want) - 1} {
+			if got, err := r.DayDigests(nil, k.shard, k.id, want[i].StartMs, want[i].StartMs); err != nil || !slices.Equal(got, want[i:i+1]) {
+				t.Fatalf("series %v on one day: %+v instead of %+v, %v", k, got, want[i], err)
+			}
+		}
+	}
+}
+
+// TestDayDigestsThroughMerges: what was replaced or hidden is not in the digests of a merge, and
+// the file of one shard has those of the file that it comes from.
+func TestDayDigestsThroughMerges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fs, dir := memFS2(t)
+		month := testPartition(SpanMonth)
+		want := model{}
+		var inputs []*Reader
+		for i := range uint64(rapid.IntRange(1, 3).Draw(t, "inputs")) {
+			m := drawModel(t, month, 100)
+			meta := m.write(t, Options{FS: fs, Dir: dir, Partition: month, SequenceLow: i, SequenceHigh: i, Rollups: rapid.Bool().Draw(t, "rollups"), BlockSamples: 16}, 30)
+			inputs = append(inputs, openSegment(t, fs, dir, &meta))
+			for k, s := range m {
+				for at, bits := range s {
+					want.put(k, at, math.Float64frombits(bits))
+				}
+			}
+		}
+		defer release(t, inputs...)
+		hidden := TimeRange{month.StartMs + rapid.Int64Range(0, 20*DayMs).Draw(t, "hidden"), month.StartMs + rapid.Int64Range(0, 20*DayMs).Draw(t, "to")}
+		for k, s := range want {
+			for at := range s {
+				if hidden.Has(at) {
+					delete(s, at)
+				}
+			}
+			if len(s) == 0 {
+				delete(want, k)
+			}
+		}
+		metas, err := Merge(context.Background(), inputs, MergeOptions{
+			Options: Options{FS: fs, Dir: dir, Partition: month, Level: 1, Rollups: true, BlockSamples: 16},
+			Hidden:  func(dst []TimeRange, _ *Meta, _ uint16, _ uint32) []TimeRange { return append(dst, hidden) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(metas) == 0 {
+			if len(want) > 0 {
+				t.Fatal("nothing is left")
+			}
+			return
+		}
+		r := openSegment(t, fs, dir, &metas[0])
+		defer release(t, r)
+		if err := r.Verify(context.Background()); err != nil || !r.Meta().DayDigests {
+			t.Fatal(r.Meta(), err)
+		}
+		checkDayDigests(t, r, want)
+		for _, info := range r.Shards() {
+			var file bytes.Buffer
+			meta, err := r.ExportShard(context.Background(), &file, info.Shard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := openBytes(t, fs, path.Join(dir, "part"), file.Bytes())
+			defer release(t, part)
+			if err := part.Verify(context.Background()); err != nil || !meta.DayDigests {
+				t.Fatal(meta, err)
+			}
+			of := model{}
+			for k, s := range want {
+				if k.shard == info.Shard {
+					of[k] = s
+				}
+			}
+			checkDayDigests(t, part, of)
+		}
+	})
+}
+
+func openBytes(t fatal, fs vfs.FS, name string, content []byte) *Reader {
+	t.Helper()
+	if err := vfs.WriteFile(fs, name, content); err != nil {
+		t.Fatalf("%v", err)
+	}
+	r, err := Open(fs, name)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return r
+}
+
+// TestDayDigestsOfNaN: days of which no rollup tells, as all samples are NaN, have digests.
+func TestDayDigestsOfNaN(t *testing.T) {
+	fs, dir := memFS(t)
+	want := model{}
+	for day := range int64(3 * pieceDays) {
+		want.put(seriesKey{0, 7}, dayStart+day*DayMs+day, math.Float64frombits(0x7ff8000000000000+uint64(day)))
+		want.put(seriesKey{0, 8}, dayStart+day*DayMs, math.NaN())
+		want.put(seriesKey{0, 8}, dayStart+day*DayMs+1, float64(day%3))
+	}
+	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: Partition{dayStart - 5, dayStart + 400*DayMs}, Rollups: true}, 100)
+	r := openSegment(t, fs, dir, &meta)
+	defer release(t, r)
+	checkDayDigests(t, r, want)
+	if err := r.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDayDigestsUnknown: a program that knows no day digests copies sections of files that
+// have them, as when a shard moves while nodes are upgraded. The file has none then, and is
+// whole.
+func TestDayDigestsUnknown(t *testing.T) {
+	fs, dir := memFS(t)
+	want := model{}
+	for i := range int64(500) {
+		want.put(seriesKey{2, uint32(i % 3)}, dayStart+i*HourMs, float64(i))
+	}
+	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: Partition{dayStart, dayStart + 30*DayMs}, Rollups: true}, 100)
+	content := readFile(t, fs, path.Join(dir, meta.Name))
+	footerAt := len(content) - footerBytes
+	entry := content[footerAt-shardEntryBytes : footerAt]
+	clear(entry[12:16])
+	content[footerAt+49] &^= flagDayDigests
+	binary.LittleEndian.PutUint32(content[footerAt+104:], crc32.Checksum(entry, castagnoli))
+	binary.LittleEndian.PutUint32(content[footerAt+116:], crc32.Checksum(content[footerAt:footerAt+116], castagnoli))
+	r := openBytes(t, fs, path.Join(dir, "copied"), content)
+	defer release(t, r)
+	if err := r.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for k, s := range want {
+		if got, err := r.DayDigests(nil, k.shard, k.id, math.MinInt64, math.MaxInt64); err != nil || len(got) != 0 {
+			t.Fatal(got, err)
+		}
+		got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, DayMs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRollups(t, got, s, DayMs)
+	}
+}
+
+// FuzzDayDigests reads arbitrary bytes as an entry, and what it holds comes back when it is
+// written again.
+func FuzzDayDigests(f *testing.F) {
+	f.Add(appendDayDigests(nil, []dayDigest{{dayStart, 1440, 7}, {dayStart + DayMs, 1440, 8}, {dayStart + 9*DayMs, 1, math.MaxUint64}}, dayStart))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var days []dayDigest
+		list := dayDigestsOf(body, dayStart)
+		ok, reason := list.next()
+		for ; ok; ok, reason = list.next() {
+			if list.day.samples < 1 {
+				t.Fatalf("%+v", list.day)
+			}
+			days = append(days, list.day)
+		}
+		if reason != "" || !slices.IsSortedFunc(days, func(a, b dayDigest) int { return int(min(1, max(-1, a.startMs-b.startMs))) }) {
+			return // times that wrap around are not what a writer makes
+		}
+		again := dayDigestsOf(appendDayDigests(nil, days, dayStart), dayStart)
+		for _, want := range days {
+			if ok, reason := again.next(); !ok || again.day != want {
+				t.Fatalf("%+v instead of %+v: %s", again.day, want, reason)
+			}
+		}
+		if ok, reason := again.next(); ok || reason != "" {
+			t.Fatal(again.day, reason)
+		}
+	})
+}
