@@ -41,7 +41,7 @@ func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest,
 	series := int64(0)
 	var all []archive.Wanted
 	for _, name := range names {
-		d, err := readDigests(ctx, b.client, name)
+		d, err := readDigests(ctx, b.client, name, true)
 		if err != nil {
 			return nil, 0, fmt.Errorf("digests of metric %q of database %q: %w", name.metric, name.database, err)
 		}

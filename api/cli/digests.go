@@ -41,25 +41,30 @@ type digests struct {
 	series map[uint64]struct{}      // hashes of the keys of series that have samples
 }
 
-// readDigests asks for the digests of one metric's days. The cluster reads the samples,
-// and returns a number for each series and day.
-func readDigests(ctx context.Context, c *client.Client, name metricName) (*digests, error) {
+// readDigests asks for the digests of one metric's days: a number for each series and day.
+// The cluster reads the samples for it, or, if recorded, takes what its files say of whole days
+// where it can: that tells what was written or deleted, but not what a disk has lost since.
+func readDigests(ctx context.Context, c *client.Client, name metricName, recorded bool) (*digests, error) {
 	d := &digests{days: map[int64]archive.Digest{}, series: map[uint64]struct{}{}}
 	// The day in which time begins has no start that a window could have.
 	first := timeRange{scan.TimeMsMin, startOf(scan.TimeMsMin, dayMs) + dayMs - 1}
-	err := d.readRange(ctx, c, name, first, first.from)
+	w := scan.Windows{
+		OriginMs: first.from, WidthMs: dayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: recorded,
+	}
+	err := d.readRange(ctx, c, name, first, w)
 	if err == nil {
-		err = d.readRange(ctx, c, name, timeRange{first.to + 1, scan.TimeMsMax}, 0)
+		w.OriginMs = 0
+		err = d.readRange(ctx, c, name, timeRange{first.to + 1, scan.TimeMsMax}, w)
 	}
 	return d, err
 }
 
-func (d *digests) readRange(ctx context.Context, c *client.Client, name metricName, r timeRange, originMs int64) error {
+func (d *digests) readRange(ctx context.Context, c *client.Client, name metricName, r timeRange, w scan.Windows) error {
 	return inHalves(ctx, r, func(r timeRange) error {
 		part := map[int64]archive.Digest{} // a query may fail in the middle
 		err := again(ctx, func() error {
 			clear(part)
-			return d.read(ctx, c, name, r, originMs, part)
+			return d.read(ctx, c, name, r, w, part)
 		})
 		if err == nil {
 			for day, digest := range part {
@@ -71,10 +76,9 @@ func (d *digests) readRange(ctx context.Context, c *client.Client, name metricNa
 	})
 }
 
-func (d *digests) read(ctx context.Context, c *client.Client, name metricName, r timeRange, originMs int64, part map[int64]archive.Digest) error {
+func (d *digests) read(ctx context.Context, c *client.Client, name metricName, r timeRange, w scan.Windows, part map[int64]archive.Digest) error {
 	query := client.Query{
-		Selector: scan.Selector{Database: name.database, Metric: name.metric}, FromMs: r.from, ToMs: r.to,
-		Windows: &scan.Windows{OriginMs: originMs, WidthMs: dayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount},
+		Selector: scan.Selector{Database: name.database, Metric: name.metric}, FromMs: r.from, ToMs: r.to, Windows: &w,
 	}
 	for chunk, err := range c.Query(ctx, query) {
 		if err != nil {

@@ -11,8 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,6 +211,99 @@ func testBackups(t *testing.T, target *backupTarget) {
 	restoreInto(t, target, "second", atSecond, liveAtSecond)
 	restoreInto(t, target, "third", atThird, liveAtThird)
 	testDamagedBackup(t, target)
+}
+
+// TestIncrementalBackupReadsWhatChanged: of days that have not changed, an incremental backup has
+// nodes read the digests that their files have, and no sample.
+func TestIncrementalBackupReadsWhatChanged(t *testing.T) {
+	t.Parallel()
+	b := newCountedBackups(t, "--admin")
+	if status, body := b.server.as("", "POST", "/admin/settle", ""); status >= 300 {
+		t.Fatal(status, body)
+	}
+	if samples, digests := b.back(t, "first"); samples != countedSamples || digests != countedDays*countedSeries {
+		t.Errorf("the first backup read %v samples and %v digests", samples, digests)
+	}
+	if samples, digests := b.back(t, "same"); samples != 0 || digests != countedDays*countedSeries {
+		t.Errorf("where nothing had changed, %v samples and %v digests were read", samples, digests)
+	}
+	b.change(t)
+	// That day of one series for its digest, where the sample may be there twice; then that day of all.
+	const day = countedPerDay * (1 + countedSeries)
+	if samples, digests := b.back(t, "changed"); samples < day || samples > day+2 || digests != countedDays*countedSeries-1 {
+		t.Errorf("where one sample had changed, %v samples and %v digests were read", samples, digests)
+	}
+	restoreInto(t, &b.target, "changed", b.now, 0)
+}
+
+// TestIncrementalBackupOfCluster: so it is in a cluster, of what files of whole days have.
+func TestIncrementalBackupOfCluster(t *testing.T) {
+	t.Parallel()
+	b := newCountedBackups(t, "--nodes", "3", "--replication", "2", "--shards", "8")
+	b.back(t, "first")
+	if samples, digests := b.back(t, "same"); samples > countedSamples/2 || digests < countedDays*countedSeries/2 {
+		t.Errorf("where nothing had changed, %v samples and %v digests were read", samples, digests)
+	}
+	b.change(t)
+	b.back(t, "changed")
+	restoreInto(t, &b.target, "changed", b.now, 0)
+}
+
+const (
+	countedDays, countedSeries, countedPerDay = 10, 3, 24 * 60
+	countedSamples                            = countedDays * countedSeries * countedPerDay
+)
+
+// countedBackups are backups of a server whose samples lie in files, and what they read.
+type countedBackups struct {
+	server *testServer
+	source *client.Client
+	list   []client.Sample
+	now    model
+	target backupTarget
+}
+
+func newCountedBackups(t *testing.T, flags ...string) *countedBackups {
+	t.Helper()
+	const stepMs = 60_000
+	dir := t.TempDir()
+	flags = append(flags, "--digest-interval", "0")
+	b := &countedBackups{server: startServer(t, dir, flags...), now: model{}, target: backupTarget{name: filepath.Join(t.TempDir(), "backups")}}
+	startMs := time.Now().UTC().Truncate(24*time.Hour).UnixMilli() - (countedDays+30)*countedPerDay*stepMs
+	for n := range countedSeries {
+		s, err := client.NewSeries("m", client.Tag{Name: "n", Value: strconv.Itoa(n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(countedDays * countedPerDay) {
+			b.list = append(b.list, client.Sample{Series: s, TimeMs: startMs + i*stepMs, Value: float64(i % 977)})
+		}
+	}
+	b.now.put(t, connect(t, b.server), b.list)
+	// A clean end leaves all in the page log, and the next start makes files of it at once.
+	b.server.signal(syscall.SIGTERM)
+	b.server.wait()
+	b.server = startServer(t, dir, append(flags, "--flush-interval", "200ms")...)
+	b.source = connect(t, b.server)
+	waitFor(t, "files of all samples", func() bool { return figuresOf(t, b.server, "tickmesh_page_log_bytes") == 0 })
+	return b
+}
+
+// back makes an incremental backup and returns how many samples and digests nodes read for it.
+func (b *countedBackups) back(t *testing.T, name string) (samples, digests float64) {
+	t.Helper()
+	samples, digests = figuresOf(t, b.server, "tickmesh_scanned_samples_total"), figuresOf(t, b.server, "tickmesh_scanned_rollups_total")
+	b.target.run(t, "backup", "--addr", b.server.addr["grpc"], "--incremental", "--name", name)
+	digests = figuresOf(t, b.server, "tickmesh_scanned_rollups_total") - digests
+	return figuresOf(t, b.server, "tickmesh_scanned_samples_total") - samples - digests, digests
+}
+
+// change replaces one sample.
+func (b *countedBackups) change(t *testing.T) {
+	t.Helper()
+	changed := b.list[4*countedPerDay : 4*countedPerDay+1]
+	changed[0].Value++
+	b.now.put(t, b.source, changed)
 }
 
 // restoreInto restores a backup into an empty server and compares it.
