@@ -184,6 +184,6 @@ func fileMetrics() []metric {
 		counter("damages_total", "Damaged parts of files that were met.", func(f *figures) float64 { return float64(f.engine.Corruptions) }),
 		counter("scans_total", "Scans.", func(f *figures) float64 { return float64(f.engine.Scans) }),
 		counter("scanned_samples_total", "Samples that scans read, rollups among them.", func(f *figures) float64 { return float64(f.engine.ScannedSamples) }),
-		counter("scanned_rollups_total", "Rollups of an hour or a day that scans read instead of its samples.", func(f *figures) float64 { return float64(f.engine.ScannedRollups) }),
+		counter("scanned_rollups_total", "Rollups or digests of an hour or a day that scans read instead of its samples.", func(f *figures) float64 { return float64(f.engine.ScannedRollups) }),
 	}
 }

@@ -208,17 +208,23 @@ func (o *Oracle) checkDigests(n *node.Node, dayStartMs int64) error {
 			return fmt.Errorf("%w: digested of shard %d on %s are %+v, want %+v", ErrWrong, shard, stamp(dayStartMs), d, want[shard])
 		}
 	}
-	request := scan.Request{
-		Selector: everything(), FromMs: dayStartMs, ToMs: dayStartMs + dayMs - 1,
-		Windows: &scan.Windows{WidthMs: dayMs, Aggregates: scan.AggregateCount | scan.AggregateDigest},
-	}
-	return n.Scan(ctx, &request, func(_ int, c *scan.Chunk) error {
-		timesMs, values := o.line(c.Key).day(dayStartMs)
-		if want := scan.DigestSamples(timesMs, values); len(c.Digest) != 1 || c.Digest[0] != want {
-			return fmt.Errorf("%w: the digests of %s on %s are %x, want %x", ErrWrong, c.Key, stamp(dayStartMs), c.Digest, want)
+	for _, recorded := range []bool{false, true} {
+		request := scan.Request{
+			Selector: everything(), FromMs: dayStartMs, ToMs: dayStartMs + dayMs - 1,
+			Windows: &scan.Windows{WidthMs: dayMs, Aggregates: scan.AggregateCount | scan.AggregateDigest, RecordedDigests: recorded},
 		}
-		return nil
-	})
+		err := n.Scan(ctx, &request, func(_ int, c *scan.Chunk) error {
+			timesMs, values := o.line(c.Key).day(dayStartMs)
+			if want := scan.DigestSamples(timesMs, values); len(c.Digest) != 1 || c.Digest[0] != want {
+				return fmt.Errorf("%w: the digests of %s on %s (recorded: %t) are %x, want %x", ErrWrong, c.Key, stamp(dayStartMs), recorded, c.Digest, want)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // day returns what a line has of a day.

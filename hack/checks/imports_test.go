@@ -120,7 +120,7 @@ var directions = []direction{
 	{"node/storage/page", []string{"api/series", "node/storage/codec"}, []string{"os", "time"}, "hot pages are memory only"},
 	{"node/storage/pagelog", []string{"node/storage/vfs", "node/storage/failpoint"}, nil, "the page log stores bytes"},
 	{"node/storage/wal", []string{"node/storage/vfs", "node/storage/failpoint"}, nil, "the log stores bytes"},
-	{"node/storage/segment", []string{"api/series", "node/storage/vfs", "node/storage/codec", "node/storage/failpoint"}, nil, "segments know no engine"},
+	{"node/storage/segment", []string{"api/scan", "api/series", "node/storage/vfs", "node/storage/codec", "node/storage/failpoint"}, nil, "segments know no engine"},
 	{"node/storage/index", []string{"api/guard", "api/series", "api/scan", "node/storage/vfs", "node/storage/failpoint"}, nil, "the index knows no engine"},
 	{"node/storage/entry", []string{"api/series"}, []string{".", "os", "time"}, "entries are bytes, whatever keeps or applies them"},
 	{"node/storage/dedup", []string{"api/series", "node/storage/vfs"}, []string{"os", "time"}, "batch ids are functions of entries: no shard, no clock"},

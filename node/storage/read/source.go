@@ -74,7 +74,7 @@ func NewSource(o Options) *Source {
 // Stats are a Source's counters.
 type Stats struct {
 	Scans, ScannedSamples int64
-	ScannedRollups        int64 // hours and days of a series of which no sample was read
+	ScannedRollups        int64 // hours and days of a series of which a rollup or digest was read, and no sample
 }
 
 // Stats returns the present figures.

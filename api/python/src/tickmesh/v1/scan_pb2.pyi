@@ -75,14 +75,16 @@ class Selector(_message.Message):
     def __init__(self, database: _Optional[bytes] = ..., metric: _Optional[bytes] = ..., metric_any: bool = ..., matchers: _Optional[_Iterable[_Union[Matcher, _Mapping]]] = ..., exact: bool = ...) -> None: ...
 
 class Windows(_message.Message):
-    __slots__ = ("origin_ms", "width_ms", "aggregates")
+    __slots__ = ("origin_ms", "width_ms", "aggregates", "recorded_digests")
     ORIGIN_MS_FIELD_NUMBER: _ClassVar[int]
     WIDTH_MS_FIELD_NUMBER: _ClassVar[int]
     AGGREGATES_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_DIGESTS_FIELD_NUMBER: _ClassVar[int]
     origin_ms: int
     width_ms: int
     aggregates: _containers.RepeatedScalarFieldContainer[Aggregate]
-    def __init__(self, origin_ms: _Optional[int] = ..., width_ms: _Optional[int] = ..., aggregates: _Optional[_Iterable[_Union[Aggregate, str]]] = ...) -> None: ...
+    recorded_digests: bool
+    def __init__(self, origin_ms: _Optional[int] = ..., width_ms: _Optional[int] = ..., aggregates: _Optional[_Iterable[_Union[Aggregate, str]]] = ..., recorded_digests: bool = ...) -> None: ...
 
 class ScanLimits(_message.Message):
     __slots__ = ("series_max", "samples_max", "bytes_max")
