@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -241,27 +242,32 @@ func TestSamplesOfPushdown(t *testing.T) {
 		}
 	}
 	c.write(b)
-	ask := func(query string, samplesMax int64) (samples int64, status int) {
+	ask := func(query string, samplesMax int64) (samples int64, status int, body string) {
 		limiter := admission.New(admission.Options{SlowerThan: 1, Limits: admission.Limits{SamplesMax: samplesMax}})
 		h := New(Options{Source: limiter.Source(c.source()), Admission: limiter, Parallel: 2})
 		values := url.Values{"query": {query}, "start": {fmt.Sprint(startMs / 1000)}, "end": {fmt.Sprint((startMs + rows*stepMs) / 1000)}, "step": {"60"}}
 		got := get(h, "query_range?"+values.Encode())
-		return limiter.Slow()[0].Samples, got.status
+		return limiter.Slow()[0].Samples, got.status, got.body
 	}
 	for _, query := range []string{
 		`rate(requests_total[5m])`, `requests_total`, `max by (region) (rate(requests_total[5m]))`, `count(requests_total)`, `sum(max_over_time(requests_total[1h]))`,
 	} {
+		first := ""
 		for _, old := range []int{0, 1, labNodes} { // older nodes send samples
 			for i := range c.nodes {
 				c.nodes[i].old.Store(i < old)
 			}
 			const all = manySeries * rows
-			if samples, status := ask(query, 0); samples != all || status != 200 {
+			samples, status, body := ask(query, 0)
+			if samples != all || status != 200 {
 				t.Errorf("%s, %d nodes send samples: %d samples, want %d; status %d", query, old, samples, all, status)
 			}
+			if first = cmp.Or(first, body); body != first {
+				t.Errorf("%s, %d nodes send samples: %s\nwant %s", query, old, body, first)
+			}
 			for samplesMax, want := range map[int64]int{all: 200, all - 1: 422} {
-				if samples, status := ask(query, samplesMax); status != want {
-					t.Errorf("%s, %d nodes send samples: %d samples of at most %d: status %d, want %d", query, old, samples, samplesMax, status, want)
+				if samples, status, body := ask(query, samplesMax); status != want || status == 200 && body != first {
+					t.Errorf("%s, %d nodes send samples: %d samples of at most %d: status %d, want %d: %s", query, old, samples, samplesMax, status, want, body)
 				}
 			}
 		}
