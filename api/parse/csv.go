@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -287,7 +288,7 @@ func (c *csvColumn) time(text []byte) (int64, fault) {
 	}
 	switch c.kind {
 	case csvSeconds:
-		if n < -TimeMsMax/1000 || n > TimeMsMax/1000 {
+		if n < scan.TimeMsMin/1000 || n > scan.TimeMsMax/1000 {
 			n = math.MaxInt64
 			break
 		}
@@ -295,7 +296,7 @@ func (c *csvColumn) time(text []byte) (int64, fault) {
 	case csvNanoseconds:
 		n = floorDivide(n, 1e6)
 	}
-	if n < -TimeMsMax || n > TimeMsMax {
+	if !reachable(n) {
 		return 0, valueFault("the time " + excerptOf(text) + " is out of range")
 	}
 	return n, fault{}

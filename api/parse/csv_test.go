@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -99,7 +100,7 @@ func referenceCSV(text string) (want []string, ok bool) {
 	if row[0] != "" {
 		ms, _ = strconv.ParseInt(row[0], 10, 64)
 	}
-	if ms < -TimeMsMax || ms > TimeMsMax || !utf8.ValidString(row[1]) {
+	if ms < scan.TimeMsMin || ms > scan.TimeMsMax || !utf8.ValidString(row[1]) {
 		return nil, true
 	}
 	tags := map[string]string{}
