@@ -51,18 +51,18 @@ func (p *Pool) refuseOneLocked(of func(*Owner) bool) bool {
 	}
 	slices.Reverse(stalled)
 	slices.SortStableFunc(stalled, func(a, b *waiter) int { return cmp.Compare(a.lease.held, b.lease.held) })
-	p.refuseLocked(stalled[p.usefulLocked(&alone, stalled)])
+	p.refuseLocked(stalled[p.usefulLocked(of, &alone, stalled)])
 	return true
 }
 
 // usefulLocked returns the index of the one that holds least of those without which another could go on, among all that are
 // stalled in order of what they hold: to refuse others would help nobody. Where there is none it is the one that
 // holds most but for one.
-func (p *Pool) usefulLocked(alone *shares, stalled []*waiter) int {
+func (p *Pool) usefulLocked(of func(*Owner) bool, alone *shares, stalled []*waiter) int {
 	for i, w := range stalled {
 		alone.add(&w.lease.owner, -w.lease.held)
 		useful := slices.ContainsFunc(p.waiting, func(other *waiter) bool {
-			return other.lease != w.lease && alone.allows(&other.lease.owner, other.lease.held, other.bytes)
+			return other.lease != w.lease && of(&other.lease.owner) && alone.allows(&other.lease.owner, other.lease.held, other.bytes)
 		})
 		alone.add(&w.lease.owner, w.lease.held)
 		if useful {

@@ -35,13 +35,15 @@ func (a *scanAccount) Await(ctx context.Context, bytes int64) error {
 		return nil
 	}
 	processor.Of(ctx).Idle()
-	return a.Take(bytes)
+	return a.acquire(ctx, bytes)
 }
 
 // Take implements scan.Account. It waits for bytes that others give back. Errors: a *scan.LimitError for more than
 // there is, series.ErrOverloaded.
-func (a *scanAccount) Take(bytes int64) error {
-	switch err := a.lease.Acquire(a.ctx, bytes); {
+func (a *scanAccount) Take(bytes int64) error { return a.acquire(a.ctx, bytes) }
+
+func (a *scanAccount) acquire(ctx context.Context, bytes int64) error {
+	switch err := a.lease.Acquire(ctx, bytes); {
 	case errors.Is(err, budget.ErrTooLarge):
 		return &scan.LimitError{What: "bytes", Limit: a.pool.BytesMax()}
 	case err != nil:

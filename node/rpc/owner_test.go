@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/series"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -125,4 +124,3 @@ func TestOwnersOfNodes(t *testing.T) {
 		t.Error("a node has more than half by names of users:", err)
 	}
 }
-

@@ -40,6 +40,9 @@ func (s *Server) Last(m *nodev1.LastRequest, stream grpc.ServerStreamingServer[n
 	if err != nil {
 		return wire.Status(err)
 	}
+	account := s.scanAccount(stream.Context(), request.Selector.Database)
+	defer account.lease.Close()
+	request.Limits.Account = account
 	sink := newLastSink(stream.Send, request.Selector.Shards)
 	if err := s.node.Last(stream.Context(), request, sink); err != nil {
 		return wire.Status(err)

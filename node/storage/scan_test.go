@@ -123,7 +123,7 @@ func TestScanHoldsBytes(t *testing.T) {
 	if count, err := scanFor(); err != nil || count != samples+1 || charged.held != 0 || charged.top < 36*samples || charged.top > 48*samples {
 		t.Errorf("%d samples, %v; %d bytes were charged at most, %d are left", count, err, charged.top, charged.held)
 	}
-	charged = &account{most: charged.top - 1}
+	charged = &account{most: charged.top / 2}
 	if _, err := scanFor(); !errors.Is(err, errAccount) || charged.held != 0 {
 		t.Errorf("of a full account: %v; %d bytes are left", err, charged.held)
 	}

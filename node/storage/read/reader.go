@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
@@ -24,7 +25,9 @@ type Reader struct {
 	bytesMax        int64               // of payloads and overlay; 0: no bound
 	ctx             context.Context     //nolint:containedctx // of the reader's goroutine
 	account         scan.Holding
-	charged         int64 // to it
+	charged         int64         // to it, for a long series
+	turn            chan struct{} // of the scan: who has a long series; nil: nothing is charged
+	inTurn          bool
 
 	likely  likelySegments
 	cursors []*segment.Cursor // by segment; nil: not used yet
@@ -57,11 +60,14 @@ func (s *Source) NewReader(bytesMax int64) *Reader {
 	}
 }
 
-// newReaderOf returns a reader for a request. What it holds for a series is charged to the account of the request's
-// limits: it waits for room there until ctx ends, which is that of its goroutine.
-func (s *Source) newReaderOf(ctx context.Context, limits scan.Limits) *Reader {
+// newReaderOf returns a reader for a worker of a scan. What it holds for a long series is charged to the account of the
+// scan's limits: it waits for room there until ctx ends, which is that of its goroutine. The workers of a scan have one
+// turn, a channel with room for one: one at a time has a long series, as what they have together is no measure of what the scan needs.
+func (s *Source) newReaderOf(ctx context.Context, limits scan.Limits, turn chan struct{}) *Reader {
 	r := s.NewReader(limits.BytesMax)
-	r.ctx, r.account.Account = ctx, limits.Account
+	if limits.Account != nil {
+		r.ctx, r.account.Account, r.turn = ctx, limits.Account, turn
+	}
 	return r
 }
 
@@ -75,7 +81,7 @@ func (r *Reader) enter() {
 
 func (r *Reader) Close() {
 	r.End()
-	r.account.Close()
+	r.leaveLong()
 	r.source.keepMemory(r.readerMemory)
 	r.readerMemory = nil
 }
@@ -127,13 +133,20 @@ func (r *Reader) Read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []f
 		r.source.o.Files.NoteDamage(ref.Shard, err)
 		return err
 	}
+	if err = r.charge(0, overlayPointBytes); err != nil {
+		return err
+	}
 	if ordered && r.pagesAreLater() {
 		r.overlay.Reset()
 		if err = r.mergeSources(within, emit); err == nil {
 			return r.streamPages(ref, stones, within, emit)
 		}
 	} else {
-		if err := r.decodeOverlay(ref, stones, within); err != nil {
+		pointBytes := overlayPointBytes
+		if len(r.active) > 0 {
+			pointBytes += mergedPointBytes
+		}
+		if err := r.decodeOverlay(ref, stones, within, pointBytes); err != nil {
 			return err
 		}
 		err = r.mergeSources(within, emit)
@@ -156,14 +169,14 @@ func (r *Reader) readPages(ref series.Ref, within segment.TimeRange) (ordered bo
 	return ordered, nil
 }
 
-// decodeOverlay decodes what readPages has copied. The lease is parked.
-func (r *Reader) decodeOverlay(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange) error {
+// decodeOverlay decodes what readPages has copied, and charges so many bytes for a point. The lease is parked.
+func (r *Reader) decodeOverlay(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange, pointBytes int) error {
 	decoded := 0 // bytes of payloads
 	for _, c := range slices.Backward(r.chain) {
 		err := r.decodePage(c, stones)
 		if err == nil {
 			decoded += c.to - c.from
-			err = r.charge(r.expected(decoded))
+			err = r.charge(r.expected(decoded), pointBytes)
 		}
 		if err != nil {
 			return fmt.Errorf("page of series %d of shard %d: %w", ref.ID, ref.Shard, err)
@@ -179,18 +192,7 @@ func (r *Reader) decodeOverlay(ref series.Ref, stones []*manifest.Tombstone, wit
 	}
 	clipPoints(&r.overlay, 0, within)
 	codec.SortPoints(&r.overlay, &r.scratch, &r.order)
-	return r.releaseSorted()
-}
-
-// releaseSorted gives back what was needed to sort a long series, while its points are emitted: whoever takes them needs memory, too.
-// Errors: none in fact.
-func (r *Reader) releaseSorted() error {
-	if r.charged <= readerBytesKept {
-		return nil
-	}
-	r.payloads, r.scratch, r.order = nil, codec.Points{}, nil
-	r.charged = 16 * int64(cap(r.overlay.Times))
-	return r.account.Hold(r.charged)
+	return nil
 }
 
 // snapshot copies the hot pages of a series. Ordered: its sealed pages are in order of
@@ -234,6 +236,7 @@ func (r *Reader) Unflushed(ref series.Ref, visit func(payload []byte, hidden []s
 // samples within the span, newest first. Where the pages are in order of time, it
 // ends with the page that begins before the span.
 func (r *Reader) readChain(ordered bool, within segment.TimeRange) error {
+	r.leaveLong()
 	r.chain, r.payloads = r.chain[:0], r.payloads[:0]
 	r.overlay.Reset()
 	if r.hot.Sealed == page.NoPage {
@@ -287,8 +290,14 @@ func (r *Reader) decodePage(c chainPage, stones []*manifest.Tombstone) error {
 	return nil
 }
 
-// overlayPointBytes is what a point of the overlay takes, its copy in order, and its place in that order.
-const overlayPointBytes = 2*16 + 4
+const (
+	// overlayPointBytes is what a point of the overlay takes, its copy in order, and its place in that order.
+	overlayPointBytes = 2*16 + 4
+	// mergedPointBytes is what it takes besides where blocks of segments are merged with it, at most.
+	mergedPointBytes = 16 + 4
+	// longBytesMin is what is charged of one series. Readers of short ones, which are all but a few, hold less.
+	longBytesMin = 256 << 10
+)
 
 // A chain of aheadPagesMin pages or more is charged ahead when so many points of it have been decoded.
 const (
@@ -308,20 +317,26 @@ func (r *Reader) expected(decodedBytes int) int {
 	return points + points/spare + 8*len(r.payloads)/len(r.chain)
 }
 
-// charge charges the series that is read, of which so many points are expected in all, to the account. It may wait for others,
-// so the lease is parked. A series that waits does so before it holds much: those of all requests would wait for each
-// other. Errors: those of the account.
-func (r *Reader) charge(expected int) error {
-	held := func(points int) int64 { return int64(cap(r.payloads)) + overlayPointBytes*int64(points) }
-	now := max(cap(r.overlay.Times), cap(r.scratch.Times))
-	if held(now) <= r.charged {
+// charge charges the series that is read, of which so many points are expected in all, to the account, if it is a long one. It may
+// wait for others, so the lease is parked. A series that waits does so before it holds much: those of all requests would wait
+// for each other. Errors: those of the account, and of the context.
+func (r *Reader) charge(expected, pointBytes int) error {
+	if r.turn == nil {
 		return nil
 	}
-	var limit *scan.LimitError
+	held := func(points int) int64 { return int64(cap(r.payloads)) + int64(pointBytes)*int64(points) }
+	now := max(cap(r.overlay.Times), cap(r.scratch.Times))
 	if expected <= now || r.CheckHeld(expected) != nil {
 		expected = now
 	}
+	if held(expected) < longBytesMin || held(now) <= r.charged {
+		return nil
+	}
+	if err := r.enterLong(); err != nil {
+		return err
+	}
 	err := r.account.HoldInTime(r.ctx, held(expected))
+	var limit *scan.LimitError
 	if errors.As(err, &limit) && expected > now {
 		expected = now // it may be fewer
 		err = r.account.HoldInTime(r.ctx, held(expected))
@@ -329,9 +344,41 @@ func (r *Reader) charge(expected int) error {
 	if err != nil {
 		return err
 	}
+	processor.Of(r.ctx).Heavy() // also where it has waited without a slot
 	r.charged = held(expected)
 	r.overlay.Reserve(expected)
 	return nil
+}
+
+// enterLong waits for the reader's turn to have a long series.
+func (r *Reader) enterLong() error {
+	if r.inTurn {
+		return nil
+	}
+	select {
+	case r.turn <- struct{}{}:
+	default:
+		processor.Of(r.ctx).Idle()
+		select {
+		case r.turn <- struct{}{}:
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		}
+	}
+	r.inTurn = true
+	return nil
+}
+
+// leaveLong gives back what a long series took, memory, charge and turn.
+func (r *Reader) leaveLong() {
+	if !r.inTurn {
+		return
+	}
+	r.overlay, r.merged, r.scratch, r.order, r.payloads = codec.Points{}, codec.Points{}, codec.Points{}, nil, nil
+	r.charged = 0
+	r.account.Close()
+	r.inTurn = false
+	<-r.turn
 }
 
 // CheckHeld refuses so many points beside the pages that were copied. Errors: a *scan.LimitError.

@@ -88,7 +88,7 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 	_, err = r.readPages(ref, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
 	r.Park()
 	if err == nil {
-		err = r.decodeOverlay(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
+		err = r.decodeOverlay(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, overlayPointBytes+mergedPointBytes)
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/tickmesh/tickmesh/api/processor"
@@ -20,27 +21,41 @@ type workerPool struct {
 }
 
 // run calls work for worker 0, and for further workers by spawn, until there is nothing
-// left to do for worker 0. Errors are those of all workers that have begun.
+// left to do for worker 0. The error of one ends the context of the others. Errors are those of all workers that have begun,
+// but for what came of that end.
 func (c *workerPool) run(ctx context.Context, workers int, spawn func(func()), work func(ctx context.Context, worker int) error) error {
-	failures := make([]error, max(workers, 1))
+	if workers <= 1 {
+		return work(ctx, 0)
+	}
+	outer := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failures := make([]error, workers)
+	try := func(ctx context.Context, worker int) {
+		if failures[worker] = work(ctx, worker); failures[worker] != nil {
+			cancel()
+		}
+	}
 	for i := 1; i < workers; i++ {
 		spawn(func() {
 			if c.begin() {
 				defer c.begun.Done()
 				ctx, share := processor.Fork(ctx)
 				defer share.End()
-				failures[i] = work(ctx, i)
+				try(ctx, i)
 			}
 		})
 	}
-	failures[0] = work(ctx, 0)
-	if workers > 1 {
-		processor.Of(ctx).Idle() // helpers may wait for a slot
-	}
+	try(ctx, 0)
+	processor.Of(ctx).Idle() // helpers may wait for a slot
 	c.mu.Lock()
 	c.mu.over = true
 	c.mu.Unlock()
 	c.begun.Wait()
+	ofEnd := func(err error) bool { return err == nil || outer.Err() == nil && errors.Is(err, context.Canceled) }
+	if first := slices.DeleteFunc(slices.Clone(failures), ofEnd); len(first) > 0 {
+		failures = first
+	}
 	return errors.Join(failures...)
 }
 

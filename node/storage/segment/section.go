@@ -222,7 +222,7 @@ func (s *sectionWriter) commitDayDigests() {
 	if s.digests.empty() {
 		s.digests.begin(s.id, 0, days[0].startMs)
 	} else if !s.digests.fits(len(s.rollupBody), indexPageBytes) {
-		s.commitPiece() // no page may come between the blocks of a piece
+		s.commitEntry() // no page may come between the blocks of an entry
 		s.digestPages = s.writePage(&s.digests, pageDayDigests, s.digestPages)
 		s.digests.begin(s.id, 0, days[0].startMs)
 	}

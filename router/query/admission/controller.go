@@ -61,10 +61,11 @@ type Controller struct {
 // New returns a Controller that runs no queries.
 func New(o Options) *Controller {
 	o.setDefaults()
-	l := &Controller{options: o, places: newPlaces(o.RunningAllMax, o.WaitingMax), memory: budget.NewForTenants(o.BytesAllMax, memoryWaitMax, spareFraction-1)}
-	if o.BytesAllMax <= 0 {
-		l.memory = budget.NewForTenants(unbounded, memoryWaitMax, spareFraction-1)
+	bytesMax := int64(unbounded)
+	if o.BytesAllMax > 0 {
+		bytesMax = min(o.BytesAllMax, unbounded)
 	}
+	l := &Controller{options: o, places: newPlaces(o.RunningAllMax, o.WaitingMax), memory: budget.NewForTenants(bytesMax, memoryWaitMax, spareFraction-1)}
 	l.mu.running = map[uint64]*Entry{}
 	l.mu.of = map[string]int{}
 	l.metrics = newMetrics(l, o.Registerer)

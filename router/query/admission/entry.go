@@ -85,23 +85,32 @@ func (e *Entry) Await(ctx context.Context, bytes int64) error {
 	if e == nil {
 		return nil
 	}
-	if !e.memory.TryAcquire(bytes) {
-		processor.Of(ctx).Idle()
-		switch err := e.memory.Acquire(ctx, bytes); {
-		case errors.Is(err, budget.ErrTooLarge):
-			return &scan.LimitError{What: "bytes", Limit: e.controller.memory.BytesMax()}
-		case err != nil && ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil:
-			return e.refuseMemory()
-		}
-	}
 	if err := e.hold(bytes); err != nil {
-		e.memory.Release(bytes)
+		return err
+	}
+	if err := e.acquire(ctx, bytes); err != nil {
+		e.bytes.Add(-bytes)
 		return err
 	}
 	e.noteMost()
 	return nil
+}
+
+// acquire waits for memory of all queries.
+func (e *Entry) acquire(ctx context.Context, bytes int64) error {
+	if e.memory.TryAcquire(bytes) {
+		return nil
+	}
+	processor.Of(ctx).Idle()
+	switch err := e.memory.Acquire(ctx, bytes); {
+	case err == nil:
+		return nil
+	case errors.Is(err, budget.ErrTooLarge):
+		return &scan.LimitError{What: "bytes", Limit: e.controller.memory.BytesMax()}
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return e.refuseMemory()
 }
 
 // Give takes memory off the charge that is not held any more: no more than Take or Await has charged.

@@ -1,0 +1,134 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// sharedAccount notes what many goroutines are charged. It has room for all, unless wait is set.
+type sharedAccount struct {
+	wait func(ctx context.Context) error // nil: nobody waits
+
+	mu        sync.Mutex // guards the rest
+	awaits    int
+	held, top int64
+}
+
+func (a *sharedAccount) Take(bytes int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held += bytes
+	a.top = max(a.top, a.held)
+	return nil
+}
+
+func (a *sharedAccount) Await(ctx context.Context, bytes int64) error {
+	a.mu.Lock()
+	a.awaits++
+	a.mu.Unlock()
+	if a.wait != nil {
+		if err := a.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return a.Take(bytes)
+}
+
+func (a *sharedAccount) Give(bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held -= bytes
+}
+
+const longSamples, longStartMs = 50_000, int64(1_750_000_000_000)
+
+// openLong returns an engine with so many series of 1,000 samples, and behind them some of longSamples+1 out of order.
+func openLong(t *testing.T, short, long int) *Engine {
+	t.Helper()
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, SyncLog: func() error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	index := uint64(0)
+	write := func(key int, fromMs int64, count int) {
+		var batch series.BatchEncoder
+		only := batch.Define(benchKey(key))
+		for i := range int64(count) {
+			batch.Append(only, fromMs+i*1000, i%97, 1)
+		}
+		index++
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: index, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key := range short {
+		write(key, longStartMs, 1000)
+	}
+	for key := range long {
+		write(short+key, longStartMs, longSamples)
+		write(short+key, longStartMs+500, 1)
+	}
+	return e
+}
+
+func requestOf(a scan.Account, parallel int) *scan.Request {
+	return &scan.Request{Selector: scan.Selector{Metric: "cpu.usage"}, ToMs: scan.TimeMsMax, Limits: scan.Limits{Account: a}, Parallel: parallel}
+}
+
+// TestOneLongSeriesAtATime: the workers of a scan hold no more of long series together than one alone would, and nothing for
+// short ones.
+func TestOneLongSeriesAtATime(t *testing.T) {
+	e := openLong(t, 50, 8)
+	var alone sharedAccount
+	for _, parallel := range []int{1, 4} {
+		a := &sharedAccount{}
+		var mu sync.Mutex
+		samples := 0
+		err := e.Scan(t.Context(), requestOf(a, parallel), func(_ int, chunk *scan.Chunk) error {
+			mu.Lock()
+			defer mu.Unlock()
+			samples += len(chunk.Times)
+			return nil
+		})
+		if err != nil || samples != 8*(longSamples+1)+50*1000 || a.held != 0 {
+			t.Errorf("%d workers: %d samples, %v; %d bytes are left", parallel, samples, err, a.held)
+		}
+		if parallel == 1 {
+			alone.top, alone.awaits = a.top, a.awaits
+		}
+		if a.top > alone.top || a.awaits > alone.awaits || a.awaits > 8*4 {
+			t.Errorf("%d workers: %d bytes at most after %d charges, one alone %d after %d", parallel, a.top, a.awaits, alone.top, alone.awaits)
+		}
+	}
+}
+
+// TestWaitsEndWithTheScan: a worker that waits for memory does not keep a scan whose visitor has had enough.
+func TestWaitsEndWithTheScan(t *testing.T) {
+	e := openLong(t, 1, 3)
+	waiting := make(chan struct{}, 8)
+	a := &sharedAccount{wait: func(ctx context.Context) error {
+		waiting <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	for _, wrong := range []error{scan.ErrStopped, errAccount} {
+		err := e.Scan(t.Context(), requestOf(a, 4), func(int, *scan.Chunk) error {
+			<-waiting
+			return wrong
+		})
+		if wrong == scan.ErrStopped { //nolint:errorlint // this very value
+			wrong = nil
+		}
+		if !errors.Is(err, wrong) || errors.Is(err, context.Canceled) || a.held != 0 {
+			t.Errorf("got %v, want %v; %d bytes are left", err, wrong, a.held)
+		}
+	}
+}
