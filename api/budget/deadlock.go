@@ -41,7 +41,7 @@ func (p *Pool) refuseOneLocked(of func(*Owner) bool) bool {
 		}
 	}
 	for _, w := range p.waiting {
-		if of(&w.lease.owner) && alone.allows(&w.lease.owner, w.lease.held, w.bytes) {
+		if of(&w.lease.owner) && alone.allowsLeaving(&w.lease.owner, w.lease.held, w.bytes, w.spare) {
 			return false
 		}
 	}
@@ -62,7 +62,7 @@ func (p *Pool) usefulLocked(of func(*Owner) bool, alone *shares, stalled []*wait
 	for i, w := range stalled {
 		alone.add(&w.lease.owner, -w.lease.held)
 		useful := slices.ContainsFunc(p.waiting, func(other *waiter) bool {
-			return other.lease != w.lease && of(&other.lease.owner) && alone.allows(&other.lease.owner, other.lease.held, other.bytes)
+			return other.lease != w.lease && of(&other.lease.owner) && alone.allowsLeaving(&other.lease.owner, other.lease.held, other.bytes, other.spare)
 		})
 		alone.add(&w.lease.owner, w.lease.held)
 		if useful {

@@ -35,6 +35,7 @@ type Pool struct {
 type waiter struct {
 	lease   *Lease
 	bytes   int64
+	spare   int64         // bytes that it leaves to others
 	ended   chan struct{} // closed when it has its bytes, or is refused
 	refused bool          // valid once ended is closed
 }
@@ -86,27 +87,34 @@ func (l *Lease) TryAcquire(n int64) bool {
 	}
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
-	return l.pool.takeLocked(l, n)
+	return l.pool.takeLocked(l, n, 0)
 }
 
 // Acquire takes n bytes more, and waits for them until ctx ends and for the pool's bound of
 // time at most. Of requests that want more while they hold some, and wait for each other, one
 // is refused at once. Errors: ErrFull, ErrTooLarge.
 func (l *Lease) Acquire(ctx context.Context, n int64) error {
+	return l.AcquireLeaving(ctx, n, 0, func() {})
+}
+
+// AcquireLeaving is Acquire for a request that leaves spare bytes of the pool to others, unless it is alone: for what they
+// cannot wait for. It calls before where it has to wait.
+func (l *Lease) AcquireLeaving(ctx context.Context, n, spare int64, before func()) error {
 	if l == nil || n <= 0 {
 		return nil
 	}
 	p := l.pool
 	p.mu.Lock()
-	if p.takeLocked(l, n) {
+	if p.takeLocked(l, n, spare) {
 		p.mu.Unlock()
 		return nil
 	}
-	w, err := p.enqueueLocked(l, n)
+	w, err := p.enqueueLocked(l, n, spare)
 	p.mu.Unlock()
 	if err != nil {
 		return err
 	}
+	before()
 	timer := time.NewTimer(p.waitMax)
 	defer timer.Stop()
 	select {
@@ -171,8 +179,8 @@ func (l *Lease) Held() int64 {
 
 // takeLocked takes n bytes for a lease unless they are refused or others of its address
 // wait before it.
-func (p *Pool) takeLocked(l *Lease, n int64) bool {
-	if !p.shares.allows(&l.owner, l.held, n) || p.awaitsLocked(&l.owner) {
+func (p *Pool) takeLocked(l *Lease, n, spare int64) bool {
+	if !p.shares.allowsLeaving(&l.owner, l.held, n, spare) || p.awaitsLocked(&l.owner) {
 		return false
 	}
 	p.chargeLocked(l, n)
@@ -186,7 +194,7 @@ func (p *Pool) awaitsLocked(o *Owner) bool {
 	})
 }
 
-func (p *Pool) enqueueLocked(l *Lease, n int64) (*waiter, error) {
+func (p *Pool) enqueueLocked(l *Lease, n, spare int64) (*waiter, error) {
 	switch {
 	case l.held+n > p.shares.bytesMax:
 		p.refused++
@@ -195,7 +203,7 @@ func (p *Pool) enqueueLocked(l *Lease, n int64) (*waiter, error) {
 		p.refused++
 		return nil, ErrFull
 	}
-	w := &waiter{lease: l, bytes: n, ended: make(chan struct{})}
+	w := &waiter{lease: l, bytes: n, spare: spare, ended: make(chan struct{})}
 	p.waiting = append(p.waiting, w)
 	if l.waits++; l.waits == 1 {
 		p.stalled.add(&l.owner, l.held)
@@ -265,7 +273,7 @@ func (p *Pool) grantAllLocked() {
 func (p *Pool) grantLocked() bool {
 	best, least := -1, int64(0)
 	for i, w := range p.waiting {
-		if !p.shares.allows(&w.lease.owner, w.lease.held, w.bytes) {
+		if !p.shares.allowsLeaving(&w.lease.owner, w.lease.held, w.bytes, w.spare) {
 			continue
 		}
 		held := p.shares.heldBy(&w.lease.owner)

@@ -48,6 +48,12 @@ func (m *model) allows(l *Lease, n int64) bool {
 	return true
 }
 
+// allowsLeaving reports whether there is room for n bytes and spare ones, or for n where nobody else has any.
+func (m *model) allowsLeaving(l *Lease, n, spare int64) bool {
+	alone := m.sum(func(*Owner) bool { return true }) == m.held[l]
+	return m.allows(l, n+spare) || alone && m.allows(l, n)
+}
+
 // stalled returns what those who wait hold.
 func (m *model) stalled(waiters map[*Lease]*waiter) (n int64) {
 	for l := range waiters {
@@ -102,16 +108,17 @@ func TestPoolModel(t *testing.T) {
 				if waiters[l] != nil {
 					t.Skip("it waits")
 				}
+				spare := rapid.SampledFrom([]int64{0, 0, 250}).Draw(t, "spare")
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				if p.takeLocked(l, n) {
-					if !m.allows(l, n) {
+				if p.takeLocked(l, n, spare) {
+					if !m.allowsLeaving(l, n, spare) {
 						t.Fatalf("%d bytes are not to be had", n)
 					}
 					m.held[l] += n
 					return
 				}
-				w, err := p.enqueueLocked(l, n)
+				w, err := p.enqueueLocked(l, n, spare)
 				if (err != nil) != (m.held[l]+n > bytesMax) {
 					t.Fatal(err)
 				}
@@ -162,7 +169,7 @@ func TestPoolModel(t *testing.T) {
 					if l.held != m.held[l] {
 						t.Fatalf("a lease of %d holds %d", m.held[l], l.held)
 					}
-					if m.allows(l, w.bytes) {
+					if m.allowsLeaving(l, w.bytes, w.spare) {
 						t.Fatalf("%d bytes could be granted and wait", w.bytes)
 					}
 				}

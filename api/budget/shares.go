@@ -75,6 +75,11 @@ func (s *shares) allows(o *Owner, held, n int64) bool {
 		(o.Tenant == "" || s.tenants[o.Tenant]+n <= s.ofTenant*free)
 }
 
+// allowsLeaving is allows for a lease that leaves spare bytes to others, unless it is alone.
+func (s *shares) allowsLeaving(o *Owner, held, n, spare int64) bool {
+	return s.allows(o, held, n+spare) || spare > 0 && s.used == held && s.allows(o, held, n)
+}
+
 // add charges n bytes, which are negative when they are released.
 func (s *shares) add(o *Owner, n int64) {
 	s.used += n

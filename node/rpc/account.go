@@ -12,6 +12,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
+// scansLeave is the part of the memory of scans that readers leave to what is made of what they have read.
+const scansLeave = 4
+
 // scanAccount charges what a scan holds to what all scans of the node may hold. It implements scan.Account.
 type scanAccount struct {
 	ctx   context.Context //nolint:containedctx // of the scan
@@ -31,19 +34,15 @@ func (s *Server) scanAccount(ctx context.Context, database string) *scanAccount 
 
 // Await implements scan.Account. Errors: those of Take.
 func (a *scanAccount) Await(ctx context.Context, bytes int64) error {
-	if a.lease.TryAcquire(bytes) {
-		return nil
-	}
-	processor.Of(ctx).Idle()
-	return a.acquire(ctx, bytes)
+	return a.acquire(ctx, bytes, a.pool.BytesMax()/scansLeave, func() { processor.Of(ctx).Idle() })
 }
 
 // Take implements scan.Account. It waits for bytes that others give back. Errors: a *scan.LimitError for more than
 // there is, series.ErrOverloaded.
-func (a *scanAccount) Take(bytes int64) error { return a.acquire(a.ctx, bytes) }
+func (a *scanAccount) Take(bytes int64) error { return a.acquire(a.ctx, bytes, 0, func() {}) }
 
-func (a *scanAccount) acquire(ctx context.Context, bytes int64) error {
-	switch err := a.lease.Acquire(ctx, bytes); {
+func (a *scanAccount) acquire(ctx context.Context, bytes, spare int64, before func()) error {
+	switch err := a.lease.AcquireLeaving(ctx, bytes, spare, before); {
 	case errors.Is(err, budget.ErrTooLarge):
 		return &scan.LimitError{What: "bytes", Limit: a.pool.BytesMax()}
 	case err != nil:

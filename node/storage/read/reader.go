@@ -28,6 +28,8 @@ type Reader struct {
 	charged         int64         // to it, for a long series
 	turn            chan struct{} // of the scan: who has a long series; nil: nothing is charged
 	inTurn          bool
+	// guessed: how many points the chain has is not known yet; chargedByGuess: that is what is charged.
+	guessed, chargedByGuess bool
 
 	likely  likelySegments
 	cursors []*segment.Cursor // by segment; nil: not used yet
@@ -133,11 +135,11 @@ func (r *Reader) Read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []f
 		r.source.o.Files.NoteDamage(ref.Shard, err)
 		return err
 	}
-	if err = r.charge(0, overlayPointBytes); err != nil {
-		return err
-	}
 	if ordered && r.pagesAreLater() {
 		r.overlay.Reset()
+		if err = r.charge(0, overlayPointBytes); err != nil {
+			return err
+		}
 		if err = r.mergeSources(within, emit); err == nil {
 			return r.streamPages(ref, stones, within, emit)
 		}
@@ -171,6 +173,9 @@ func (r *Reader) readPages(ref series.Ref, within segment.TimeRange) (ordered bo
 
 // decodeOverlay decodes what readPages has copied, and charges so many bytes for a point. The lease is parked.
 func (r *Reader) decodeOverlay(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange, pointBytes int) error {
+	if err := r.charge(r.expected(0), pointBytes); err != nil {
+		return err
+	}
 	decoded := 0 // bytes of payloads
 	for _, c := range slices.Backward(r.chain) {
 		err := r.decodePage(c, stones)
@@ -306,10 +311,13 @@ const (
 )
 
 // expected returns how many points the chain has, of which so many bytes have been decoded: the other pages have about as many
-// to a byte. It is 0 where
-// that is not known yet, or little.
+// to a byte, and before that is known, one. It is 0 for a short chain.
 func (r *Reader) expected(decodedBytes int) int {
-	if len(r.chain) < aheadPagesMin || r.overlay.Len() < aheadPointsMin {
+	long := len(r.chain) >= aheadPagesMin
+	if r.guessed = long && r.overlay.Len() < aheadPointsMin; r.guessed {
+		return len(r.payloads)
+	}
+	if !long {
 		return 0
 	}
 	points := r.overlay.Len() * len(r.payloads) / decodedBytes
@@ -329,7 +337,8 @@ func (r *Reader) charge(expected, pointBytes int) error {
 	if expected <= now || r.CheckHeld(expected) != nil {
 		expected = now
 	}
-	if held(expected) < longBytesMin || held(now) <= r.charged {
+	better := r.inTurn && r.chargedByGuess && !r.guessed
+	if held(expected) < longBytesMin && !better || held(now) <= r.charged && !better {
 		return nil
 	}
 	if err := r.enterLong(); err != nil {
@@ -345,8 +354,10 @@ func (r *Reader) charge(expected, pointBytes int) error {
 		return err
 	}
 	processor.Of(r.ctx).Heavy() // also where it has waited without a slot
-	r.charged = held(expected)
-	r.overlay.Reserve(expected)
+	r.charged, r.chargedByGuess = held(expected), r.guessed
+	if !r.guessed {
+		r.overlay.Reserve(expected)
+	}
 	return nil
 }
 
@@ -375,7 +386,7 @@ func (r *Reader) leaveLong() {
 		return
 	}
 	r.overlay, r.merged, r.scratch, r.order, r.payloads = codec.Points{}, codec.Points{}, codec.Points{}, nil, nil
-	r.charged = 0
+	r.charged, r.guessed, r.chargedByGuess = 0, false, false
 	r.account.Close()
 	r.inTurn = false
 	<-r.turn

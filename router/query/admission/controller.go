@@ -19,6 +19,8 @@ import (
 const (
 	// memoryWaitMax is how long a scan waits for memory that other queries hold.
 	memoryWaitMax = 10 * time.Second
+	// scansLeave is the part of all memory that scans which can wait leave to those who cannot.
+	scansLeave = 4
 	// unbounded is a bound of memory that nobody comes to; multiples of it are numbers, too.
 	unbounded = math.MaxInt64 / (2 * spareFraction)
 )

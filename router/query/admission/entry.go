@@ -98,11 +98,8 @@ func (e *Entry) Await(ctx context.Context, bytes int64) error {
 
 // acquire waits for memory of all queries.
 func (e *Entry) acquire(ctx context.Context, bytes int64) error {
-	if e.memory.TryAcquire(bytes) {
-		return nil
-	}
-	processor.Of(ctx).Idle()
-	switch err := e.memory.Acquire(ctx, bytes); {
+	spare := e.controller.memory.BytesMax() / scansLeave
+	switch err := e.memory.AcquireLeaving(ctx, bytes, spare, func() { processor.Of(ctx).Idle() }); {
 	case err == nil:
 		return nil
 	case errors.Is(err, budget.ErrTooLarge):
