@@ -147,8 +147,9 @@ func (c *labCluster) write(b *labBatch) {
 			continue
 		}
 		frame := &series.Frame{Points: b.points[shard], Parts: []series.Part{{Shard: uint16(shard), Batch: b.encoders[shard].AppendTo(nil)}}}
-		if _, err := c.nodes[shard%labNodes].storage.Write(context.Background(), frame); err != nil {
-			c.t.Fatal(err)
+		outcome, err := c.nodes[shard%labNodes].storage.Write(context.Background(), frame)
+		if err != nil || len(outcome.Refused) > 0 {
+			c.t.Fatal(err, outcome.Refused)
 		}
 	}
 }
