@@ -33,16 +33,25 @@ func (s *pressure) next(faults int64) bool {
 func (s *Source) underPressure() bool { return s.o.Prefetch || s.memory.next(vfs.MajorFaults()) }
 
 // prefetch asks for what reading the series touches in segments: first what the index
-// has of all of them, then their blocks, so that the disk reads many at once.
-func (r *Reader) prefetch(refs []series.Ref, fromMs, toMs int64) {
+// has of all of them, then their blocks, so that the disk reads many at once. Of a segment
+// with the rollups that are wanted it asks for these instead: most of its blocks are not
+// read, and those that are after all are read as if nothing had been asked for.
+func (r *Reader) prefetch(refs []series.Ref, fromMs, toMs int64, plan *rollupPlan) {
 	for _, ref := range refs {
 		for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
-			r.Version.Segments[i].PrefetchIndex(ref.Shard, uint32(ref.ID), fromMs)
+			reader := r.Version.Segments[i]
+			reader.PrefetchIndex(ref.Shard, uint32(ref.ID), fromMs)
+			if plan.servedBy(reader.Meta()) {
+				plan.prefetch(reader, ref, fromMs)
+			}
 		}
 	}
 	for _, ref := range refs {
 		for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
 			reader := r.Version.Segments[i]
+			if plan.servedBy(reader.Meta()) {
+				continue
+			}
 			if c := r.cursor(i); reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs) == nil {
 				c.Prefetch()
 			}

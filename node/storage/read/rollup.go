@@ -19,12 +19,25 @@ type rollupPlan struct {
 	windows *scan.Windows
 }
 
-// servedBy reports whether a segment has the rollups that are wanted.
+// servedBy reports whether a segment has the rollups that are wanted, if any are.
 func (p *rollupPlan) servedBy(m *segment.Meta) bool {
-	if p.digests {
+	switch {
+	case p.widthMs == 0:
+		return false
+	case p.digests:
 		return m.DayDigests
+	default:
+		return m.Rollups && (m.ScanSums || !p.sums)
 	}
-	return m.Rollups && (m.ScanSums || !p.sums)
+}
+
+// prefetch asks for what read reads first of a series, from fromMs on.
+func (p *rollupPlan) prefetch(reader *segment.Reader, ref series.Ref, fromMs int64) {
+	if p.digests {
+		reader.PrefetchDayDigests(ref.Shard, uint32(ref.ID), fromMs)
+	} else {
+		reader.PrefetchRollups(ref.Shard, uint32(ref.ID), fromMs)
+	}
 }
 
 // read appends the rollups of a segment that start in [fromMs, toMs].
@@ -81,7 +94,7 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 		return nil
 	}
 	r.enter()
-	if plan.widthMs == 0 || !r.rollupsLikely(ref.Shard, fromMs, toMs, plan) {
+	if !r.rollupsLikely(ref.Shard, fromMs, toMs, plan) {
 		return r.Read(ref, fromMs, toMs, emit)
 	}
 	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))

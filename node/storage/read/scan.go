@@ -162,7 +162,7 @@ func (j *scanJob) work(ctx context.Context, worker int) error {
 		refs := j.refs[from:min(from+j.inTurn, len(j.refs))]
 		share.Pace()
 		if j.prefetch && len(refs) > 1 {
-			r.prefetch(refs, j.request.FromMs, j.request.ToMs)
+			r.prefetch(refs, j.request.FromMs, j.request.ToMs, &j.rollup)
 		}
 		for _, ref := range refs {
 			if err := ctx.Err(); err != nil {

@@ -50,17 +50,33 @@ func (s *section) prefetch(a *readAhead, b *blockRef, limit int64) {
 // hint for who is going to read several series: their blocks of the disk are then
 // read at once.
 func (r *Reader) PrefetchIndex(shard uint16, id uint32, fromMs int64) {
-	_ = r.mapping.Guard(func(b []byte) error { // Find tells what is wrong
+	r.prefetchPage(pageIndex, shard, id, fromMs)
+}
+
+// PrefetchRollups asks for the first page that Rollups reads for a series. It is a hint like
+// PrefetchIndex.
+func (r *Reader) PrefetchRollups(shard uint16, id uint32, fromMs int64) {
+	r.prefetchPage(pageRollup, shard, id, fromMs)
+}
+
+// PrefetchDayDigests asks for the first page that DayDigests reads for a series. It is a hint
+// like PrefetchIndex.
+func (r *Reader) PrefetchDayDigests(shard uint16, id uint32, fromMs int64) {
+	r.prefetchPage(pageDayDigests, shard, id, fromMs)
+}
+
+func (r *Reader) prefetchPage(kind pageKind, shard uint16, id uint32, fromMs int64) {
+	_ = r.mapping.Guard(func(b []byte) error { // who reads the page is told what is wrong
 		s, ok, err := r.section(b, shard)
 		if err != nil || !ok {
 			return err
 		}
-		pages := s.pages(pageIndex)
-		if n := pages.first(id, fromMs); pages.has(n, id) {
+		pages, err := s.pagesOf(kind)
+		if n := pages.first(id, fromMs); err == nil && pages.has(n, id) {
 			e := pages.at(n)
 			return r.mapping.Advise(s.Offset+e.offset, int64(e.length), vfs.AdviceWillNeed)
 		}
-		return nil
+		return err
 	})
 }
 

@@ -232,7 +232,15 @@ func (s *section) corrupt(part Part, id uint32, offset int64, reason string) err
 	return &CorruptError{File: s.reader.name, Part: part, Shard: s.Shard, ID: id, Offset: s.Offset + offset, Reason: reason}
 }
 
-// pages returns the part of the page directory for one kind.
+// pagesOf returns the page directory of any kind.
+func (s *section) pagesOf(kind pageKind) (pages, error) {
+	if kind == pageDayDigests {
+		return s.digestPages()
+	}
+	return s.pages(kind), nil
+}
+
+// pages returns the part of the page directory for index or rollup pages.
 func (s *section) pages(kind pageKind) pages {
 	index := int64(s.indexPages) * pageEntryBytes
 	if kind == pageRollup {

@@ -29,11 +29,9 @@ func (r *Reader) eachBody(kind pageKind, shard uint16, id uint32, fromMs, lastMs
 		if err != nil || !ok {
 			return err
 		}
-		pages := s.pages(kind)
-		if kind == pageDayDigests {
-			if pages, err = s.digestPages(); err != nil {
-				return err
-			}
+		pages, err := s.pagesOf(kind)
+		if err != nil {
+			return err
 		}
 		for n := pages.first(id, fromMs); pages.has(n, id); n++ {
 			e := pages.at(n)

@@ -232,7 +232,14 @@ func (f *memFile) Map(length int64) (*Mapping, error) {
 		delete(n.views, m)
 		return nil
 	}
-	m = newMapping(f.name, n.data[:length:length], unmap, nil)
+	var advise func([]byte, Advice) error
+	if told := f.fs.Advised; told != nil {
+		advise = func(b []byte, advice Advice) error {
+			told(f.name, length-int64(cap(b)), int64(len(b)), advice)
+			return nil
+		}
+	}
+	m = newMapping(f.name, n.data[:length:length], unmap, advise)
 	if n.views == nil {
 		n.views = map[*Mapping][]byte{}
 	}

@@ -15,6 +15,9 @@ import (
 // so CrashClone can tell what a power cut would leave. The root "/" and the
 // working directory "." exist from the start.
 type MemFS struct {
+	// Advised, when set before files are mapped, is told of what Mapping.Advise passes to the kernel elsewhere.
+	Advised func(name string, offset, length int64, advice Advice)
+
 	mu struct {
 		sync.Mutex
 		names    map[string]*inode // what a process sees
