@@ -37,28 +37,48 @@ func appendDayDigests(dst []byte, days []dayDigest, originMs int64) []byte {
 	return dst
 }
 
-// dayDigestList reads the body of an entry.
+// dayDigestList reads the bodies of a series' entries, one after the other. Days count from the
+// first one of the partition: so they are compared, at any time that there is.
 type dayDigestList struct {
-	rest []byte
-	day  dayDigest
+	originMs int64
+	dayMax   uint64 // the last one of the partition
+	dayMin   uint64 // of the next record: days grow, from entry to entry, too
+	dayNext  uint64 // that a gap of 0 means
+	rest     []byte
+	day      dayDigest
 }
 
-func dayDigestsOf(body []byte, originMs int64) dayDigestList {
-	return dayDigestList{rest: body, day: dayDigest{startMs: originMs - DayMs}}
+// newDayDigestList returns a list for the entries of one series, without a body yet.
+func newDayDigestList(p Partition) dayDigestList {
+	originMs := floorTo(p.StartMs, DayMs)
+	return dayDigestList{originMs: originMs, dayMax: (uint64(p.EndMs-1) - uint64(originMs)) / uint64(DayMs)}
 }
 
-// next moves to the next digest. The reason says what is wrong with the body.
+// open begins the next body.
+func (l *dayDigestList) open(body []byte) {
+	l.rest, l.dayNext, l.day = body, 0, dayDigest{}
+}
+
+// next moves to the next digest of the body. The reason says what is wrong with it.
 func (l *dayDigestList) next() (ok bool, reason string) {
 	const wrong = "record of a day's digest"
 	if len(l.rest) == 0 {
 		return false, ""
 	}
 	gap, n := binary.Uvarint(l.rest)
-	if n <= 0 || gap>>1 > rollupGapMax/24 {
+	if n <= 0 {
 		return false, wrong
 	}
 	l.rest = l.rest[n:]
-	l.day.startMs += (int64(gap>>1) + 1) * DayMs
+	if l.dayNext > l.dayMax || gap>>1 > l.dayMax-l.dayNext {
+		return false, "a day's digest outside of the partition"
+	}
+	day := l.dayNext + gap>>1
+	if day < l.dayMin {
+		return false, "order of days' digests"
+	}
+	l.dayNext, l.dayMin = day+1, day+1
+	l.day.startMs = l.originMs + int64(day)*DayMs
 	if gap&1 != 0 {
 		samples, n := binary.Uvarint(l.rest)
 		if n <= 0 || samples > math.MaxInt64 {
@@ -78,9 +98,9 @@ func (l *dayDigestList) next() (ok bool, reason string) {
 // ExactSpans.Find. A segment without them (Meta.DayDigests) gives none. Errors are
 // *CorruptError and *vfs.FaultError; dst is then as before.
 func (r *Reader) DayDigests(dst []Rollup, shard uint16, id uint32, fromMs, toMs int64) ([]Rollup, error) {
-	before, originMs := len(dst), floorTo(r.meta.StartMs, DayMs)
+	before, list := len(dst), newDayDigestList(r.meta.Partition)
 	err := r.eachBody(pageDayDigests, shard, id, fromMs, toMs, func(body []byte) (reason string) {
-		list := dayDigestsOf(body, originMs)
+		list.open(body)
 		ok, reason := list.next()
 		for ; ok; ok, reason = list.next() {
 			if d := &list.day; d.startMs >= fromMs && d.startMs <= toMs {

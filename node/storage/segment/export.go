@@ -71,6 +71,7 @@ func verifyDayDigests(s *section) error {
 		return err
 	}
 	samples := int64(0)
+	list, id := newDayDigestList(s.reader.meta.Partition), uint32(0)
 	for n := range pages.len() {
 		e := pages.at(n)
 		var page pageReader
@@ -79,7 +80,10 @@ func verifyDayDigests(s *section) error {
 		}
 		ok, reason := page.next()
 		for ; ok; ok, reason = page.next() {
-			list := dayDigestsOf(page.body, 0)
+			if page.id != id {
+				list, id = newDayDigestList(s.reader.meta.Partition), page.id
+			}
+			list.open(page.body)
 			day, wrong := list.next()
 			for ; day; day, wrong = list.next() {
 				samples += list.day.samples
