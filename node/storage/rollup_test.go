@@ -1,8 +1,11 @@
 package storage
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -350,6 +353,69 @@ func TestDayDigestsSpareSamples(t *testing.T) {
 	expect("after the late one was merged", true, 0, rollupDays)
 	l.apply(entry.Delete, entry.DeleteBody([]uint32{0}, rollupStartMs+5, rollupStartMs+segment.HourMs))
 	expect("beside a delete", true, perDay-60, rollupDays-1)
+}
+
+// TestDayDigestsLackSamples: digests that do not tell of all samples of a series, though their checksums are
+// right, are no answer: the samples are read.
+func TestDayDigestsLackSamples(t *testing.T) {
+	l := newRollupLab(t, 4)
+	const perDay = 24 * 60
+	l.write(0, rollupStartMs, 60_000, rollupDays*perDay)
+	l.settle()
+	l.compact(60)
+	request := func(recorded bool) *scan.Request {
+		return &scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Windows: &scan.Windows{
+			WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: recorded,
+		}}
+	}
+	want := l.scanned(request(false))
+	key := string(benchKey(0))
+	meta := l.e.files.Current().Segments[0].Meta()
+	file, err := l.fs.OpenReadWrite("/data/" + dirSegments + "/" + meta.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	content := make([]byte, meta.Bytes)
+	if _, err := file.ReadAt(content, 0); err != nil {
+		t.Fatal(err)
+	}
+	forgeDayCount(t, content, want[key].Digest[0], perDay, perDay-1)
+	if _, err := file.WriteAt(content, 0); err != nil {
+		t.Fatal(err)
+	}
+	before := l.e.Stats()
+	got := l.scanned(request(true))
+	after := l.e.Stats()
+	if a, b := digestsOf(got[key]), digestsOf(want[key]); a != b {
+		t.Fatalf("got %s\nwant %s", a, b)
+	}
+	if n := after.ScannedSamples - before.ScannedSamples; n != rollupDays*perDay || after.Corruptions == before.Corruptions {
+		t.Fatalf("%d samples were read, and %d damages reported", n, after.Corruptions-before.Corruptions)
+	}
+}
+
+// forgeDayCount changes the number of samples in the first record of the only page of day digests of a file with
+// one shard, and puts its checksum right: FORMAT.md.
+func forgeDayCount(t *testing.T, content []byte, digest uint64, count, forged uint64) {
+	t.Helper()
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	u32, u64 := binary.LittleEndian.Uint32, binary.LittleEndian.Uint64
+	const footerBytes, shardEntryBytes, pageEntryBytes, crcBytes, kind = 128, 80, 24, 4, 3
+	entry := content[len(content)-footerBytes-shardEntryBytes:]
+	offset, end := u64(entry[16:]), u64(entry[16:])+u64(entry[24:])
+	directory := content[end-crcBytes-uint64(u32(entry[4:])+u32(entry[8:]))*pageEntryBytes-crcBytes-pageEntryBytes:]
+	page := content[offset+u64(directory[8:]):][:u32(directory[4:])]
+	record := func(count uint64) []byte {
+		return binary.LittleEndian.AppendUint64(binary.AppendUvarint(nil, count), digest)
+	}
+	at := bytes.Index(page, record(count))
+	if at < 0 || len(record(count)) != len(record(forged)) {
+		t.Fatalf("no record of %d samples with digest %x", count, digest)
+	}
+	copy(page[at:], record(forged))
+	body := page[:len(page)-crcBytes]
+	binary.LittleEndian.PutUint32(page[len(body):], crc32.Checksum(body, castagnoli)^kind<<16^uint32(binary.LittleEndian.Uint16(entry)))
 }
 
 // TestDamagedRollups: with any byte of a segment changed, windows are right or an error.

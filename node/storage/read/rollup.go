@@ -3,6 +3,7 @@ package read
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -197,18 +198,17 @@ func subtract(dst, spans []segment.ExactSpan, dirty []segment.TimeRange) []segme
 		for len(dirty) > 0 && dirty[0].ToMs < s.FromMs {
 			dirty = dirty[1:]
 		}
-		from := s.FromMs
 		for _, d := range dirty {
 			if d.FromMs >= s.ToMs {
 				break
 			}
-			if d.FromMs > from {
-				dst = append(dst, segment.ExactSpan{FromMs: from, ToMs: d.FromMs, Reader: s.Reader})
+			if d.FromMs > s.FromMs {
+				dst = append(dst, segment.ExactSpan{FromMs: s.FromMs, ToMs: d.FromMs, Reader: s.Reader, Samples: segment.SamplesUnknown})
 			}
-			from = max(from, d.ToMs+1)
+			s.FromMs, s.Samples = max(s.FromMs, d.ToMs+1), segment.SamplesUnknown
 		}
-		if from < s.ToMs {
-			dst = append(dst, segment.ExactSpan{FromMs: from, ToMs: s.ToMs, Reader: s.Reader})
+		if s.FromMs < s.ToMs {
+			dst = append(dst, s)
 		}
 	}
 	return dst
@@ -242,12 +242,15 @@ func (r *Reader) readMixed(ref series.Ref, stones []*manifest.Tombstone, within 
 }
 
 // readRollups emits the rollups of a span, a few at a time, and moves at behind them. It
-// ends before those that are damaged: the samples are there.
+// ends before those that are damaged, or do not tell of all samples: the samples are there.
 func (r *Reader) readRollups(ref series.Ref, s segment.ExactSpan, plan rollupPlan, at *int64, emit func([]segment.Rollup) error) error {
 	reader, x := r.Version.Segments[s.Reader], &r.rollup
 	for from := s.FromMs; from < s.ToMs; from = *at {
 		to := min(s.ToMs, from+RollupsAtOnce*plan.widthMs)
 		rollups, err := plan.read(x.rollups[:0], reader, ref, from, to-1)
+		if plan.digests && err == nil && from == s.FromMs && to == s.ToMs {
+			err = compareSamples(reader, ref, s, rollups)
+		}
 		var corrupt *segment.CorruptError
 		if errors.As(err, &corrupt) {
 			r.source.o.Corrupt(err)
@@ -262,4 +265,20 @@ func (r *Reader) readRollups(ref series.Ref, s segment.ExactSpan, plan rollupPla
 		}
 	}
 	return nil
+}
+
+// compareSamples returns an error if the digests of a span do not tell of all of its samples, as far as is known
+// without reading them: a day without a digest would look like one without samples.
+func compareSamples(reader *segment.Reader, ref series.Ref, s segment.ExactSpan, digests []segment.Rollup) error {
+	samples := int64(0)
+	for i := range digests {
+		samples += digests[i].Count
+	}
+	if s.Samples == segment.SamplesUnknown || s.Samples == samples {
+		return nil
+	}
+	return &segment.CorruptError{
+		File: reader.Meta().Name, Part: segment.PartRollups, Shard: ref.Shard, ID: uint32(ref.ID),
+		Reason: fmt.Sprintf("day digests of %d samples from %d to %d ms, not of %d", samples, s.FromMs, s.ToMs-1, s.Samples),
+	}
 }

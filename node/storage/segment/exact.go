@@ -11,12 +11,16 @@ import (
 type ExactSpan struct {
 	FromMs, ToMs int64 // multiples of the rollups' width
 	Reader       int   // index into the list of segments
+	Samples      int64 // that the segment has of it; SamplesUnknown where that would have to be read
 }
+
+// SamplesUnknown is the number of samples of a span that cuts a block.
+const SamplesUnknown = -1
 
 // ExactSpans finds exact spans of one series after the other. Its memory is used
 // again. It is not safe for concurrent use.
 type ExactSpans struct {
-	touched []ExactSpan
+	touched []ExactSpan // by reader and time
 	edges   []edge
 }
 
@@ -50,17 +54,29 @@ func (x *ExactSpans) Find(dst []ExactSpan, readers []*Reader, cursor func(reader
 			b := c.Block()
 			from := max(fromMs, floorTo(b.MinMs, widthMs))
 			to := min(toMs+1, floorTo(b.MaxMs, widthMs)+widthMs)
+			samples := int64(SamplesUnknown)
+			if b.MinMs >= fromMs && b.MaxMs <= toMs {
+				samples = int64(b.Samples)
+			}
 			if n := len(x.touched); n > first && from <= x.touched[n-1].ToMs {
-				x.touched[n-1].ToMs = to
+				last := &x.touched[n-1]
+				last.ToMs, last.Samples = to, sumOfKnown(last.Samples, samples)
 				continue
 			}
-			x.touched = append(x.touched, ExactSpan{from, to, i})
+			x.touched = append(x.touched, ExactSpan{from, to, i, samples})
 		}
 		if err := c.Err(); err != nil {
 			return dst, err
 		}
 	}
 	return x.appendLone(dst, func(reader int) bool { return useful(&readers[reader].meta) }), nil
+}
+
+func sumOfKnown(a, b int64) int64 {
+	if a == SamplesUnknown || b == SamplesUnknown {
+		return SamplesUnknown
+	}
+	return a + b
 }
 
 // appendLone appends the parts of the touched spans that no other one overlaps, of the
@@ -83,7 +99,21 @@ func (x *ExactSpans) appendLone(dst []ExactSpan, useful func(reader int) bool) [
 			dst[n-1].ToMs = edges[i+1].atMs
 			continue
 		}
-		dst = append(dst, ExactSpan{e.atMs, edges[i+1].atMs, reader})
+		dst = append(dst, ExactSpan{e.atMs, edges[i+1].atMs, reader, SamplesUnknown})
+	}
+	for i := first; i < len(dst); i++ {
+		dst[i].Samples = x.samplesOf(&dst[i])
 	}
 	return dst
+}
+
+// samplesOf returns the samples of a span that is touched as a whole.
+func (x *ExactSpans) samplesOf(s *ExactSpan) int64 {
+	n, ok := slices.BinarySearchFunc(x.touched, s, func(touched ExactSpan, s *ExactSpan) int {
+		return cmp.Or(cmp.Compare(touched.Reader, s.Reader), cmp.Compare(touched.FromMs, s.FromMs))
+	})
+	if !ok || x.touched[n].ToMs != s.ToMs {
+		return SamplesUnknown
+	}
+	return x.touched[n].Samples
 }

@@ -229,15 +229,18 @@ func TestExactSpans(t *testing.T) {
 		k := seriesKey{1, 1}
 		var readers []*Reader
 		var touched []map[int64]bool
+		var written []samples
 		for i := range rapid.IntRange(1, 4).Draw(t, "segments") {
 			m := model{}
 			from := rapid.Int64Range(0, 23).Draw(t, "from")
 			for h := from; h < 24 && h < from+10; h += rapid.Int64Range(1, 4).Draw(t, "skip") {
-				m.put(k, day.StartMs+h*HourMs+rapid.Int64Range(0, HourMs-1).Draw(t, "at"), 1)
+				for range rapid.IntRange(1, 3).Draw(t, "samples") {
+					m.put(k, day.StartMs+h*HourMs+rapid.Int64Range(0, HourMs-1).Draw(t, "at"), 1)
+				}
 			}
 			rollups := rapid.Bool().Draw(t, "rollups")
 			meta := m.write(t, Options{FS: fs, Dir: dir, Partition: day, SequenceLow: uint64(i), SequenceHigh: uint64(i), Rollups: rollups, BlockSamples: 1}, 10)
-			readers = append(readers, openSegment(t, fs, dir, &meta))
+			readers, written = append(readers, openSegment(t, fs, dir, &meta)), append(written, m[k])
 			hours := map[int64]bool{}
 			for at := range m[k] {
 				hours[floorTo(at, HourMs)] = true
@@ -279,6 +282,17 @@ func TestExactSpans(t *testing.T) {
 			}
 			if got != max(want, -1) {
 				t.Fatalf("hour %d: reader %d, want %d of %+v", (hour-day.StartMs)/HourMs, got, want, spans)
+			}
+		}
+		for _, s := range spans {
+			count := int64(0)
+			for at := range written[s.Reader] {
+				if at >= s.FromMs && at < s.ToMs {
+					count++
+				}
+			}
+			if s.Samples != count && (s.Samples != SamplesUnknown || len(readers) == 1) {
+				t.Fatalf("%d samples in %+v", count, s)
 			}
 		}
 	})
