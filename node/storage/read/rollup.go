@@ -278,7 +278,7 @@ func compareSamples(reader *segment.Reader, ref series.Ref, s segment.ExactSpan,
 		return nil
 	}
 	return &segment.CorruptError{
-		File: reader.Meta().Name, Part: segment.PartRollups, Shard: ref.Shard, ID: uint32(ref.ID),
+		File: reader.Meta().Name, Part: segment.PartDayDigests, Shard: ref.Shard, ID: uint32(ref.ID),
 		Reason: fmt.Sprintf("day digests of %d samples from %d to %d ms, not of %d", samples, s.FromMs, s.ToMs-1, s.Samples),
 	}
 }

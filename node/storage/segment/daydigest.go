@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 )
 
@@ -113,4 +114,100 @@ func (r *Reader) DayDigests(dst []Rollup, shard uint16, id uint32, fromMs, toMs 
 		return dst[:before], err
 	}
 	return dst, nil
+}
+
+// dayDigestWalker visits all day digests of a shard, in order of (id, day). It reads one page
+// at a time.
+type dayDigestWalker struct {
+	reader  *Reader
+	shardAt int     // number of the section
+	section section // or none yet
+	pageAt  int     // the next page of the section
+	offset  int64   // of the page, or of the end
+	list    dayDigestList
+	ids     []uint32 // of the page's digests
+	days    []dayDigest
+	at      int // of the current digest
+}
+
+// next moves to the next digest, if there is one.
+func (w *dayDigestWalker) next() (ok bool, err error) {
+	if w.at+1 < len(w.days) {
+		w.at++
+		return true, nil
+	}
+	id := uint32(0) // of the last digest, whose entries may go on
+	if len(w.ids) > 0 {
+		id = w.ids[len(w.ids)-1]
+	} else {
+		w.list = newDayDigestList(w.reader.meta.Partition)
+	}
+	w.ids, w.days, w.at = w.ids[:0], w.days[:0], 0
+	err = w.reader.mapping.Guard(func(b []byte) error { return w.load(b, id) })
+	return err == nil && len(w.days) > 0, err
+}
+
+// load reads the next page that has digests.
+func (w *dayDigestWalker) load(b []byte, id uint32) (err error) {
+	if w.section.reader == nil {
+		if w.section, err = w.reader.sectionAt(b, w.shardAt); err != nil {
+			return err
+		}
+	}
+	s := &w.section
+	pages, err := s.digestPages()
+	if err != nil {
+		return err
+	}
+	for ; len(w.days) == 0 && w.pageAt < pages.len(); w.pageAt++ {
+		e := pages.at(w.pageAt)
+		var page pageReader
+		if err := s.page(&page, &e, pageDayDigests); err != nil {
+			return err
+		}
+		w.offset = e.offset
+		ok, reason := page.next()
+		for ; ok; ok, reason = page.next() {
+			if page.id != id {
+				w.list, id = newDayDigestList(s.reader.meta.Partition), page.id
+			}
+			if reason = w.take(id, page.body); reason != "" {
+				break
+			}
+		}
+		if reason != "" {
+			return s.corrupt(PartDayDigests, page.id, e.offset, reason)
+		}
+	}
+	return nil
+}
+
+func (w *dayDigestWalker) take(id uint32, body []byte) (reason string) {
+	w.list.open(body)
+	ok, reason := w.list.next()
+	for ; ok; ok, reason = w.list.next() {
+		w.ids, w.days = append(w.ids, id), append(w.days, w.list.day)
+	}
+	return reason
+}
+
+// compare moves to the next digest, which should be that of a day.
+func (w *dayDigestWalker) compare(id uint32, day *dayDigest) error {
+	ok, err := w.next()
+	if err == nil && (!ok || w.ids[w.at] != id || w.days[w.at] != *day) {
+		err = w.section.corrupt(PartDayDigests, id, w.offset, fmt.Sprintf(
+			"no digest of %d samples of the day from %d ms on, %016x, in its place", day.samples, day.startMs, day.sum))
+	}
+	return err
+}
+
+// end returns an error if there is another digest.
+func (w *dayDigestWalker) end() error {
+	ok, err := w.next()
+	if ok {
+		d := &w.days[w.at]
+		err = w.section.corrupt(PartDayDigests, w.ids[w.at], w.offset, fmt.Sprintf(
+			"digest of %d samples of the day from %d ms on, which has none", d.samples, d.startMs))
+	}
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/crc32"
 	"math"
 	"path"
@@ -179,6 +181,57 @@ func TestDayDigestsUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkRollups(t, got, s, DayMs)
+	}
+}
+
+// TestVerifyDayDigests: Verify compares each day's digest with the samples, though all checksums are right.
+func TestVerifyDayDigests(t *testing.T) {
+	fs, dir := memFS(t)
+	want := model{}
+	for day := range int64(200) {
+		for id := range uint32(3) {
+			for i := range 1 + day%2 {
+				want.put(seriesKey{2, id}, dayStart+day*DayMs+i, float64(day)+float64(id))
+			}
+		}
+	}
+	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: Partition{dayStart, dayStart + 300*DayMs}, Rollups: true}, 100)
+	content := readFile(t, fs, path.Join(dir, meta.Name))
+	record := func(b []byte, id uint32, day int64) []byte { // its digest's bytes, with what is before
+		digests := naiveDayDigests(want[seriesKey{2, id}])
+		sum := binary.LittleEndian.AppendUint64(nil, digests[day].Digest)
+		if bytes.Count(b, sum) != 1 {
+			t.Fatalf("digest %x", sum)
+		}
+		at := bytes.Index(b, sum)
+		return b[at-2 : at+8]
+	}
+	for i, c := range []struct {
+		what   string
+		change func(b []byte)
+		intact bool
+	}{
+		{"nothing", func([]byte) {}, true},
+		{"a digest", func(b []byte) { record(b, 1, 77)[9] ^= 1 }, false},
+		{"a number of samples", func(b []byte) { record(b, 0, 1)[1]++ }, false},
+		{"two numbers of samples", func(b []byte) { record(b, 0, 1)[1], record(b, 0, 2)[1] = 1, 2 }, false},
+		{"the last day", func(b []byte) { record(b, 2, 199)[0] += 2 }, false},
+		{"two digests", func(b []byte) {
+			x, y := record(b, 1, 5), record(b, 1, 7)
+			one, other := slices.Clone(x), slices.Clone(y)
+			copy(x, other)
+			copy(y, one)
+		}, false},
+	} {
+		b := slices.Clone(content)
+		c.change(b)
+		r := openBytes(t, fs, path.Join(dir, fmt.Sprint("changed-", i)), repaired(b))
+		err := r.Verify(t.Context())
+		release(t, r)
+		var corrupt *CorruptError
+		if c.intact != (err == nil) || err != nil && (!errors.As(err, &corrupt) || corrupt.Part != PartDayDigests) {
+			t.Errorf("with %s changed: %v", c.what, err)
+		}
 	}
 }
 

@@ -34,16 +34,17 @@ type Part uint8
 
 // The parts of a segment.
 const (
-	PartFile      Part = iota // header, shard directory or footer: nothing can be read
-	PartDirectory             // page directory of a shard: nothing of the shard can be read
-	PartIndexPage             // the series of one index page
-	PartRollups               // the rollups of one rollup page
-	PartBlock                 // one block of one series
-	PartDigest                // a shard as a whole: its samples are not those that were written
+	PartFile       Part = iota // header, shard directory or footer: nothing can be read
+	PartDirectory              // page directory of a shard: nothing of the shard can be read
+	PartIndexPage              // the series of one index page
+	PartRollups                // the rollups of one rollup page
+	PartBlock                  // one block of one series
+	PartDigest                 // a shard as a whole: its samples are not those that were written
+	PartDayDigests             // day digests of one page, or those of a shard
 )
 
 func (p Part) String() string {
-	names := [...]string{"file", "page directory", "index page", "rollup page", "block", "digest"}
+	names := [...]string{"file", "page directory", "index page", "rollup page", "block", "digest", "list of day digests"}
 	if int(p) < len(names) {
 		return names[p]
 	}

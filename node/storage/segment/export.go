@@ -4,27 +4,41 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
 
-// Verify reads all blocks, index pages, rollup pages and day digests, and compares the
-// samples of each shard with its digest. It returns the first error: a *CorruptError, a
-// *vfs.FaultError or that of the context.
+// Verify reads all blocks, index pages, rollup pages and day digests, compares the
+// samples of each shard with its digest, and those of each day of a series with the day's.
+// It returns the first error: a *CorruptError, a *vfs.FaultError or that of the context.
+// One with PartDayDigests means that all else is as it was written.
 func (r *Reader) Verify(ctx context.Context) error {
+	var digests error
 	for n := range r.meta.Shards {
-		if err := r.verifyShard(ctx, n); err != nil {
+		v := shardVerifier{days: dayDigestWalker{reader: r, shardAt: n, at: -1}}
+		if err := v.verify(ctx, r, n); err != nil {
 			return err
 		}
+		if digests == nil {
+			digests = v.digests
+		}
 	}
-	return nil
+	return digests
 }
 
-func (r *Reader) verifyShard(ctx context.Context, n int) error {
+// shardVerifier reads all of one shard.
+type shardVerifier struct {
+	sums    ShardInfo
+	id      uint32 // of the series that is read; none before the first block
+	day     dayDigest
+	days    dayDigestWalker
+	digests error // the first one about day digests
+}
+
+func (v *shardVerifier) verify(ctx context.Context, r *Reader, n int) error {
 	var w walker
 	w.start(r, n, n+1)
 	var points codec.Points
-	sums := ShardInfo{}
-	series, begun := uint32(0), false
 	for {
 		if err := w.next(); err != nil {
 			return err
@@ -39,16 +53,14 @@ func (r *Reader) verifyShard(ctx context.Context, n int) error {
 		if err := w.points(&points); err != nil {
 			return err
 		}
-		if !begun || w.id() != series {
-			sums.Series++
-		}
-		series, begun = w.id(), true
-		sums.Blocks++
-		sums.Samples += int64(points.Len())
-		sums.Digest += DigestPoints(series, &points)
+		v.add(w.id(), &points)
+	}
+	v.endDay()
+	if v.digests == nil {
+		v.digests = v.days.end()
 	}
 	return r.mapping.Guard(func(b []byte) error {
-		e := &r.shards[n]
+		sums, e := &v.sums, &r.shards[n]
 		s, err := r.sectionAt(b, n)
 		if err != nil {
 			return err
@@ -57,49 +69,42 @@ func (r *Reader) verifyShard(ctx context.Context, n int) error {
 			return s.corrupt(PartDigest, 0, 0, fmt.Sprintf("%d series, %d blocks, %d samples with digest %016x, not %d, %d, %d with %016x",
 				sums.Series, sums.Blocks, sums.Samples, sums.Digest, e.Series, e.Blocks, e.Samples, e.Digest))
 		}
-		if err := verifyRollups(&s); err != nil {
-			return err
-		}
-		return verifyDayDigests(&s)
+		return verifyRollups(&s)
 	})
 }
 
-// verifyDayDigests reads all day digests of a shard, and compares the number of samples.
-func verifyDayDigests(s *section) error {
-	pages, err := s.digestPages()
-	if err != nil {
-		return err
+// add takes the samples of the next block.
+func (v *shardVerifier) add(id uint32, points *codec.Points) {
+	if v.sums.Blocks == 0 || id != v.id {
+		v.endDay()
+		v.id = id
+		v.sums.Series++
 	}
-	samples := int64(0)
-	list, id := newDayDigestList(s.reader.meta.Partition), uint32(0)
-	for n := range pages.len() {
-		e := pages.at(n)
-		var page pageReader
-		if err := s.page(&page, &e, pageDayDigests); err != nil {
-			return err
-		}
-		ok, reason := page.next()
-		for ; ok; ok, reason = page.next() {
-			if page.id != id {
-				list, id = newDayDigestList(s.reader.meta.Partition), page.id
-			}
-			list.open(page.body)
-			day, wrong := list.next()
-			for ; day; day, wrong = list.next() {
-				samples += list.day.samples
-			}
-			if wrong != "" {
-				return s.corrupt(PartRollups, page.id, e.offset, wrong)
-			}
-		}
-		if reason != "" {
-			return s.corrupt(PartRollups, page.id, e.offset, reason)
-		}
+	v.sums.Blocks++
+	v.sums.Samples += int64(points.Len())
+	v.sums.Digest += DigestPoints(id, points)
+	if !v.days.reader.meta.DayDigests {
+		return
 	}
-	if s.reader.meta.DayDigests && samples != s.Samples {
-		return s.corrupt(PartRollups, 0, int64(len(s.data)), fmt.Sprintf("day digests of %d samples, not %d", samples, s.Samples))
+	for times, values := points.Times, points.Values; len(times) > 0; {
+		startMs := floorTo(times[0], DayMs)
+		if startMs != v.day.startMs {
+			v.endDay()
+			v.day.startMs = startMs
+		}
+		n := max(1, hourEnd(times, startMs+DayMs)) // at the end of time the sum wraps around
+		v.day.samples += int64(n)
+		v.day.sum += scan.DigestSamples(times[:n], values[:n])
+		times, values = times[n:], values[n:]
 	}
-	return nil
+}
+
+// endDay compares the day that is read with its recorded digest.
+func (v *shardVerifier) endDay() {
+	if v.day.samples > 0 && v.digests == nil {
+		v.digests = v.days.compare(v.id, &v.day)
+	}
+	v.day = dayDigest{}
 }
 
 // verifyRollups reads all rollups of a shard.

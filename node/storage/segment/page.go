@@ -61,6 +61,18 @@ func (p *pageBuilder) add(id uint32, body []byte) {
 	p.count++
 }
 
+// partOf returns what fails with a page of a kind.
+func partOf(kind pageKind) Part {
+	switch kind {
+	case pageIndex:
+		return PartIndexPage
+	case pageRollup:
+		return PartRollups
+	default:
+		return PartDayDigests
+	}
+}
+
 // appendTo appends the finished page.
 func (p *pageBuilder) appendTo(dst []byte, kind pageKind, shard uint16) []byte {
 	start := len(dst)

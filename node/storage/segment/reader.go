@@ -258,17 +258,14 @@ func (s *section) digestPages() (pages, error) {
 	at := int64(len(s.data)) - s.digestDirectoryBytes()
 	directory, crc := s.data[at:len(s.data)-crcBytes], s.data[len(s.data)-crcBytes:]
 	if directoryChecksum(s.Shard, directory) != binary.LittleEndian.Uint32(crc) {
-		return pages{}, s.corrupt(PartRollups, 0, at, "checksum of the page directory of day digests")
+		return pages{}, s.corrupt(PartDayDigests, 0, at, "checksum of the page directory of day digests")
 	}
 	return pages{directory}, nil
 }
 
 // page returns a page's frame.
 func (s *section) page(p *pageReader, e *pageEntry, kind pageKind) error {
-	part := PartIndexPage
-	if kind != pageIndex {
-		part = PartRollups
-	}
+	part := partOf(kind)
 	if e.offset < 0 || e.offset > int64(len(s.data)) || int64(e.length) > int64(len(s.data))-e.offset {
 		return s.corrupt(part, e.id, e.offset, "place of the page")
 	}

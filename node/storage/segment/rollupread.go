@@ -50,7 +50,7 @@ func (r *Reader) eachBody(kind pageKind, shard uint16, id uint32, fromMs, lastMs
 				ok, reason = page.next()
 			}
 			if reason != "" {
-				return s.corrupt(PartRollups, id, e.offset, reason)
+				return s.corrupt(partOf(kind), id, e.offset, reason)
 			}
 		}
 		return nil
