@@ -253,7 +253,9 @@ func (r *Reader) readRollups(ref series.Ref, s segment.ExactSpan, plan rollupPla
 		}
 		var corrupt *segment.CorruptError
 		if errors.As(err, &corrupt) {
-			r.source.o.Corrupt(err)
+			if reader.NoteRollupDamage(ref.Shard) {
+				r.source.o.Corrupt(err)
+			}
 			return nil
 		}
 		if err != nil {

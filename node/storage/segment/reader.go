@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"sort"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -26,6 +27,11 @@ type Reader struct {
 
 	references atomic.Int64
 	dropped    atomic.Bool
+
+	damaged struct {
+		sync.Mutex
+		rollups map[uint16]struct{} // shards, see NoteRollupDamage
+	}
 }
 
 // Open maps a segment, given its path, and checks header, footer and shard
@@ -195,6 +201,21 @@ func (r *Reader) ShardInfo(shard uint16) (info ShardInfo, ok bool) {
 // shardNumber returns the place of a shard in the directory.
 func (r *Reader) shardNumber(shard uint16) (n int, ok bool) {
 	return slices.BinarySearchFunc(r.shards, shard, func(e shardEntry, s uint16) int { return int(e.Shard) - int(s) })
+}
+
+// NoteRollupDamage remembers that rollups or day digests of a shard are damaged, and reports whether
+// that is new: readers go on without them, so each series would tell of it again.
+func (r *Reader) NoteRollupDamage(shard uint16) (first bool) {
+	r.damaged.Lock()
+	defer r.damaged.Unlock()
+	if _, known := r.damaged.rollups[shard]; known {
+		return false
+	}
+	if r.damaged.rollups == nil {
+		r.damaged.rollups = map[uint16]struct{}{}
+	}
+	r.damaged.rollups[shard] = struct{}{}
+	return true
 }
 
 // section is one shard's part of the mapped file.
