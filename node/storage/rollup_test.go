@@ -370,18 +370,11 @@ func TestDayDigestsLackSamples(t *testing.T) {
 	}
 	key := string(benchKey(0))
 	want := l.scanned(request(false))[key]
-	meta := l.e.files.Current().Segments[0].Meta()
-	file, err := l.fs.OpenReadWrite("/data/" + dirSegments + "/" + meta.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, content := l.segmentContent()
 	defer file.Close()
-	content := make([]byte, meta.Bytes)
-	if _, err := file.ReadAt(content, 0); err != nil {
-		t.Fatal(err)
-	}
-	forgeDayCount(t, content, want.Digest[0], perDay, perDay-1)
-	if _, err := file.WriteAt(content, 0); err != nil {
+	page, at := dayDigestPage(content)
+	forgeDayCount(t, page, want.Digest[0], perDay, perDay-1)
+	if _, err := file.WriteAt(page, at); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -397,17 +390,90 @@ func TestDayDigestsLackSamples(t *testing.T) {
 	}
 }
 
-// forgeDayCount changes the number of samples in the first record of the only page of day digests of a file with
-// one shard, and puts its checksum right: FORMAT.md.
-func forgeDayCount(t *testing.T, content []byte, digest uint64, count, forged uint64) {
-	t.Helper()
-	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+// TestDamagedDayDigestsMove: a shard whose samples are whole is copied without its digests by day if these are
+// damaged, and with them if not.
+func TestDamagedDayDigestsMove(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		t.Run(fmt.Sprint(damaged), func(t *testing.T) {
+			from, to := newRollupLab(t, 5), newRollupLab(t, 6)
+			for id := range 2 {
+				from.write(id, rollupStartMs, 60_000, rollupDays*24*60)
+			}
+			from.settle()
+			from.compact(60)
+			request := &scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Windows: &scan.Windows{
+				WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: true,
+			}}
+			want := from.scanned(request)
+			if damaged {
+				from.damageDayDigests()
+			}
+			x, err := from.e.ExportShard(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer x.Close()
+			if _, err := to.e.InstallShard(context.Background(), 0, 0, x.OpenAt(0)); err != nil {
+				t.Fatal(err)
+			}
+			segments := to.e.files.Current().Segments
+			if len(segments) != 1 || segments[0].Meta().DayDigests == damaged {
+				t.Fatalf("%d segments, %+v", len(segments), segments[0].Meta())
+			}
+			if err := segments[0].Verify(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			for key, got := range to.scanned(request) {
+				if a, b := digestsOf(got), digestsOf(want[key]); a != b {
+					t.Fatalf("%s: got %s\nwant %s", key, a, b)
+				}
+			}
+		})
+	}
+}
+
+// damageDayDigests changes a byte of the only page of day digests of the only segment: FORMAT.md.
+func (l *rollupLab) damageDayDigests() {
+	l.t.Helper()
+	file, content := l.segmentContent()
+	defer file.Close()
+	_, at := dayDigestPage(content)
+	if _, err := file.WriteAt([]byte{content[at+3] ^ 1}, at+3); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// segmentContent returns the only segment's file, and what it has.
+func (l *rollupLab) segmentContent() (vfs.File, []byte) {
+	l.t.Helper()
+	meta := l.e.files.Current().Segments[0].Meta()
+	file, err := l.fs.OpenReadWrite("/data/" + dirSegments + "/" + meta.Name)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	content := make([]byte, meta.Bytes)
+	if _, err := file.ReadAt(content, 0); err != nil {
+		l.t.Fatal(err)
+	}
+	return file, content
+}
+
+// dayDigestPage returns the only page of day digests of a file with one shard, and where it is.
+func dayDigestPage(content []byte) (page []byte, offset int64) {
 	u32, u64 := binary.LittleEndian.Uint32, binary.LittleEndian.Uint64
-	const footerBytes, shardEntryBytes, pageEntryBytes, crcBytes, kind = 128, 80, 24, 4, 3
+	const footerBytes, shardEntryBytes, pageEntryBytes, crcBytes = 128, 80, 24, 4
 	entry := content[len(content)-footerBytes-shardEntryBytes:]
-	offset, end := u64(entry[16:]), u64(entry[16:])+u64(entry[24:])
+	begin, end := u64(entry[16:]), u64(entry[16:])+u64(entry[24:])
 	directory := content[end-crcBytes-uint64(u32(entry[4:])+u32(entry[8:]))*pageEntryBytes-crcBytes-pageEntryBytes:]
-	page := content[offset+u64(directory[8:]):][:u32(directory[4:])]
+	offset = int64(begin + u64(directory[8:]))
+	return content[offset:][:u32(directory[4:])], offset
+}
+
+// forgeDayCount changes the number of samples in the record of a digest, in a page of day digests of shard 0,
+// and puts its checksum right.
+func forgeDayCount(t *testing.T, page []byte, digest uint64, count, forged uint64) {
+	t.Helper()
+	const crcBytes, kind = 4, 3
 	record := func(count uint64) []byte {
 		return binary.LittleEndian.AppendUint64(binary.AppendUvarint(nil, count), digest)
 	}
@@ -417,7 +483,7 @@ func forgeDayCount(t *testing.T, content []byte, digest uint64, count, forged ui
 	}
 	copy(page[at:], record(forged))
 	body := page[:len(page)-crcBytes]
-	binary.LittleEndian.PutUint32(page[len(body):], crc32.Checksum(body, castagnoli)^kind<<16^uint32(binary.LittleEndian.Uint16(entry)))
+	binary.LittleEndian.PutUint32(page[len(body):], crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli))^kind<<16)
 }
 
 // TestDamagedRollups: with any byte of a segment changed, windows are right or an error.

@@ -116,18 +116,31 @@ func (r *Reader) ExportShard(ctx context.Context, out io.Writer, shard uint16) (
 // A file that is cut off in the middle fails to open. Errors: *CorruptError,
 // ErrVersion and those of the disk.
 func Renumber(fs vfs.FS, name string, sequence uint64) (Meta, error) {
+	return rewrite(fs, name, func(m *Meta) { m.SequenceLow, m.SequenceHigh = sequence, sequence })
+}
+
+// DropDayDigests makes a finished file that nobody has open one without day digests, and makes
+// that durable. It is for one of which Verify returns PartDayDigests: the next merge makes
+// digests anew. Errors are those of Renumber.
+func DropDayDigests(fs vfs.FS, name string) error {
+	_, err := rewrite(fs, name, func(m *Meta) { m.DayDigests = false })
+	return err
+}
+
+// rewrite changes what header and footer of a file say.
+func rewrite(fs vfs.FS, name string, change func(*Meta)) (Meta, error) {
 	file, err := fs.OpenReadWrite(name)
 	if err != nil {
-		return Meta{}, fmt.Errorf("segment: renumber: %w", err)
+		return Meta{}, fmt.Errorf("segment: rewrite: %w", err)
 	}
-	meta, err := renumber(file, sequence)
+	meta, err := rewriteFile(file, change)
 	if closeErr := file.Close(); err == nil && closeErr != nil {
 		err = fmt.Errorf("segment %s: %w", name, closeErr)
 	}
 	return meta, err
 }
 
-func renumber(file vfs.File, sequence uint64) (Meta, error) {
+func rewriteFile(file vfs.File, change func(*Meta)) (Meta, error) {
 	size, err := file.Size()
 	if err != nil {
 		return Meta{}, fmt.Errorf("segment %s: %w", file.Name(), err)
@@ -149,7 +162,7 @@ func renumber(file vfs.File, sequence uint64) (Meta, error) {
 	if reason != "" {
 		return Meta{}, &CorruptError{File: file.Name(), Part: PartFile, Offset: size - footerBytes, Reason: reason}
 	}
-	f.SequenceLow, f.SequenceHigh = sequence, sequence
+	change(&f.Meta)
 	if _, err = file.WriteAt(appendHeader(nil, &f.Meta), 0); err == nil {
 		_, err = file.WriteAt(appendFooter(nil, &f), size-footerBytes)
 	}

@@ -279,15 +279,18 @@ func (in *installer) receiveSegment(ctx context.Context, frames *frameReader, nu
 	return kind, payload, errors.Join(err, file.Close())
 }
 
-// verify reads all samples of the segments and compares them with their digests.
+// verify reads all samples of the segments and compares them with their digests. Of a file
+// whose samples are right and whose digests by day are not it drops the latter: what a disk has
+// lost of them is no reason to keep the shard from being copied.
 func (in *installer) verify(ctx context.Context) error {
 	for _, name := range in.r.files {
+		var digests *segment.CorruptError
 		err := in.withSegment(name, func(r *segment.Reader) error {
 			m := r.Meta()
 			if m.ShardLow != in.header.Shard || m.ShardHigh != in.header.Shard {
 				return fmt.Errorf("%w: a segment of shards %d to %d", ErrStream, m.ShardLow, m.ShardHigh)
 			}
-			if err := r.Verify(ctx); err != nil {
+			if err := r.Verify(ctx); err != nil && (!errors.As(err, &digests) || digests.Part != segment.PartDayDigests) {
 				return err
 			}
 			return r.EachSeries(in.header.Shard, func(info segment.SeriesInfo) error {
@@ -297,6 +300,11 @@ func (in *installer) verify(ctx context.Context) error {
 				return nil
 			})
 		})
+		if err == nil && digests != nil {
+			in.o.Logger.Warn("digests by day were damaged at the sender; they are left out, and samples are read until the file is merged",
+				"shard", in.shard, "error", digests)
+			err = segment.DropDayDigests(in.o.FS, name)
+		}
 		if err != nil {
 			return err
 		}
