@@ -151,8 +151,8 @@ func TestDayDigestsOfNaN(t *testing.T) {
 }
 
 // TestDayDigestsUnknown: a program that knows no day digests copies sections of files that
-// have them, as when a shard moves while nodes are upgraded. The file has none then, and is
-// whole.
+// have them, as when a shard moves while nodes are upgraded, or gives such a file another
+// sequence. The file has none then, and is whole.
 func TestDayDigestsUnknown(t *testing.T) {
 	fs, dir := memFS(t)
 	want := model{}
@@ -160,25 +160,41 @@ func TestDayDigestsUnknown(t *testing.T) {
 		want.put(seriesKey{2, uint32(i % 3)}, dayStart+i*HourMs, float64(i))
 	}
 	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: Partition{dayStart, dayStart + 30*DayMs}, Rollups: true}, 100)
-	content := readFile(t, fs, path.Join(dir, meta.Name))
-	footerAt := len(content) - footerBytes
-	entry := content[footerAt-shardEntryBytes : footerAt]
-	clear(entry[12:16])
-	content[footerAt+49] &^= flagDayDigests
-	binary.LittleEndian.PutUint32(content[footerAt+104:], crc32.Checksum(entry, castagnoli))
-	binary.LittleEndian.PutUint32(content[footerAt+116:], crc32.Checksum(content[footerAt:footerAt+116], castagnoli))
-	r := openBytes(t, fs, path.Join(dir, "copied"), content)
-	defer release(t, r)
-	if err := r.Verify(t.Context()); err != nil {
-		t.Fatal(err)
+	whole := readFile(t, fs, path.Join(dir, meta.Name))
+	footerAt := len(whole) - footerBytes
+	pages := binary.LittleEndian.Uint32(whole[footerAt-shardEntryBytes+12:])
+	for what, pages := range map[string]uint32{"copied": 0, "renumbered": pages, "anything": math.MaxUint32} {
+		content := slices.Clone(whole)
+		entry := content[footerAt-shardEntryBytes : footerAt]
+		binary.LittleEndian.PutUint32(entry[12:], pages)
+		content[footerAt+49] &^= flagDayDigests
+		binary.LittleEndian.PutUint32(content[footerAt+104:], crc32.Checksum(entry, castagnoli))
+		binary.LittleEndian.PutUint32(content[footerAt+116:], crc32.Checksum(content[footerAt:footerAt+116], castagnoli))
+		r := openBytes(t, fs, path.Join(dir, what), content)
+		checkNoDayDigests(t, r, want)
+		var file bytes.Buffer
+		if _, err := r.ExportShard(t.Context(), &file, 2); err != nil {
+			t.Fatal(what, err)
+		}
+		copied := openBytes(t, fs, path.Join(dir, what+" and copied"), file.Bytes())
+		checkNoDayDigests(t, copied, want)
+		release(t, r, copied)
 	}
-	for k, s := range want {
+}
+
+// checkNoDayDigests checks that a segment is whole and has all rollups, but no day digests.
+func checkNoDayDigests(t *testing.T, r *Reader, m model) {
+	t.Helper()
+	if err := r.Verify(t.Context()); err != nil {
+		t.Fatal(r.name, err)
+	}
+	for k, s := range m {
 		if got, err := r.DayDigests(nil, k.shard, k.id, math.MinInt64, math.MaxInt64); err != nil || len(got) != 0 {
-			t.Fatal(got, err)
+			t.Fatal(r.name, got, err)
 		}
 		got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, DayMs)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatal(r.name, err)
 		}
 		checkRollups(t, got, s, DayMs)
 	}

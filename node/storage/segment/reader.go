@@ -109,6 +109,9 @@ func parseShards(directory []byte, end int64, dayDigests bool) (shards []shardEn
 	at, previous := int64(headerBytes), -1
 	for ; len(directory) > 0; directory = directory[shardEntryBytes:] {
 		e := parseShardEntry(directory)
+		if !dayDigests {
+			e.digestPages = 0 // an older program has left the number of a file that had them
+		}
 		switch {
 		case int(e.Shard) <= previous:
 			return nil, "order of shards"
@@ -273,7 +276,7 @@ func (s *section) pages(kind pageKind) pages {
 // digestPages checks the page directory of day digests and returns it. It has no page if the
 // segment has no day digests.
 func (s *section) digestPages() (pages, error) {
-	if !s.reader.meta.DayDigests {
+	if s.shardEntry.digestPages == 0 {
 		return pages{}, nil
 	}
 	at := int64(len(s.data)) - s.digestDirectoryBytes()
