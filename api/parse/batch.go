@@ -96,8 +96,8 @@ type Point struct {
 	FieldEscaped bool // the name holds backslashes that must be resolved
 }
 
-// reachable reports whether queries reach a time: a sample beyond would be written, and never be read.
-func reachable(timeMs int64) bool { return timeMs >= scan.TimeMsMin && timeMs <= scan.TimeMsMax }
+// Reachable reports whether queries reach a time: a sample beyond would be written, and never be read.
+func Reachable(timeMs int64) bool { return timeMs >= scan.TimeMsMin && timeMs <= scan.TimeMsMax }
 
 // Command is a telnet line that is not a put.
 type Command struct {

@@ -296,7 +296,7 @@ func (c *csvColumn) time(text []byte) (int64, fault) {
 	case csvNanoseconds:
 		n = floorDivide(n, 1e6)
 	}
-	if !reachable(n) {
+	if !Reachable(n) {
 		return 0, valueFault("the time " + excerptOf(text) + " is out of range")
 	}
 	return n, fault{}

@@ -261,7 +261,7 @@ func expositionTime(word []byte) (int64, fault) {
 		if whole >= -secondsEnd && whole < secondsEnd {
 			whole *= 1000
 		}
-		if reachable(whole) {
+		if Reachable(whole) {
 			return whole, fault{}
 		}
 		ms = math.Inf(1)

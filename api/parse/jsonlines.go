@@ -231,7 +231,7 @@ func (p *jsonLineParser) samples(content []byte) (wrong fault, err error) {
 			wrong = valueFault("the timestamp " + string(raw[:min(len(raw), excerptBytesMaxPut)]) + " is no whole number of milliseconds")
 			return
 		}
-		if !reachable(ms) {
+		if !Reachable(ms) {
 			wrong = valueFault("the timestamp " + string(raw) + " is out of range")
 			return
 		}

@@ -217,7 +217,7 @@ func (p *remoteParser) sample(message Span) error {
 	}
 	p.b.Samples++
 	p.samples++
-	if !reachable(timeMs) {
+	if !Reachable(timeMs) {
 		if p.unreachable++; p.unreachable == 1 {
 			p.unreachableAt, p.unreachableMs = p.samples, timeMs
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/parse"
-	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // Where VictoriaMetrics takes lines of JSON, comma-separated values, and Prometheus' text format.
@@ -42,7 +41,7 @@ func (f *front) parseImportPrometheus(request *fasthttp.RequestCtx, fl *inFlight
 	o := f.lineOptions(fl)
 	if text := request.QueryArgs().Peek(argumentTimestamp); len(text) > 0 {
 		ms, err := strconv.ParseInt(string(text), 10, 64)
-		if err != nil || ms < scan.TimeMsMin || ms > scan.TimeMsMax {
+		if err != nil || !parse.Reachable(ms) {
 			return fmt.Errorf("%w: timestamp is %q, want milliseconds since 1970", errArgument, text)
 		}
 		if ms != 0 { // which VictoriaMetrics takes for none
