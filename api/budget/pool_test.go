@@ -50,8 +50,8 @@ func (m *model) allows(l *Lease, n int64) bool {
 
 // allowsLeaving reports whether there is room for n bytes and spare ones, or for n where nobody else has any.
 func (m *model) allowsLeaving(l *Lease, n, spare int64) bool {
-	alone := m.sum(func(*Owner) bool { return true }) == m.held[l]
-	return m.allows(l, n+spare) || alone && m.allows(l, n)
+	all := m.sum(func(*Owner) bool { return true })
+	return m.allows(l, n) && (spare <= m.bytesMax-all-n || all == m.held[l])
 }
 
 // stalled returns what those who wait hold.

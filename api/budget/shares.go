@@ -77,7 +77,7 @@ func (s *shares) allows(o *Owner, held, n int64) bool {
 
 // allowsLeaving is allows for a lease that leaves spare bytes to others, unless it is alone.
 func (s *shares) allowsLeaving(o *Owner, held, n, spare int64) bool {
-	return s.allows(o, held, n+spare) || spare > 0 && s.used == held && s.allows(o, held, n)
+	return s.allows(o, held, n) && (s.used == held || s.used+n+spare <= s.bytesMax)
 }
 
 // add charges n bytes, which are negative when they are released.

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -274,10 +273,11 @@ func expositionTime(word []byte) (int64, fault) {
 			ms = math.Round(ms*1e6) / 1e3 // a float64 has seconds of today to a fraction of a microsecond
 		}
 	}
-	if !(math.Abs(ms) <= scan.TimeMsMax) {
+	whole := math.Floor(ms)
+	if !(math.Abs(whole) < 1<<62) || !Reachable(int64(whole)) { // as a float64 the latest time is one that is not reachable
 		return 0, valueFault("the time " + excerptOf(word) + " is out of range")
 	}
-	return int64(math.Floor(ms)), fault{}
+	return int64(whole), fault{}
 }
 
 // numberOrWord reads a number, or an infinity or NaN in words.

@@ -55,6 +55,7 @@ func TestExposition(t *testing.T) {
 		{"m 1 -5000000000", "m{}@-5000000000=" + one},
 		{"m 1 1e300", "!line 1: the time \"1e300\" is out of range (line 'm 1 1e300')"},
 		{"m 1 2305843009213693952", "!line 1: the time \"2305843009213693952\" is out of range (line 'm 1 2305843009213693952')"},
+		{"m 1 2305843009213693952.0", "!line 1: the time \"2305843009213693952.0\" is out of range (line 'm 1 2305843009213693952.0')"},
 		{"m 1 9223372036854775808", "!line 1: the time \"9223372036854775808\" is out of range (line 'm 1 9223372036854775808')"},
 		{"m 1 0x10", "!line 1: the time \"0x10\" is no number of milliseconds (line 'm 1 0x10')"},
 		{"ok 1\nm\nm abc\nm 1 2 3\nok 1", "ok{}@1700000123456=" + one + " ok{}@1700000123456=" + one + " !line 2: the value is missing (line 'm') " +

@@ -45,6 +45,8 @@ func (a *scanAccount) acquire(ctx context.Context, bytes, spare int64, before fu
 	switch err := a.lease.AcquireLeaving(ctx, bytes, spare, before); {
 	case errors.Is(err, budget.ErrTooLarge):
 		return &scan.LimitError{What: "bytes", Limit: a.pool.BytesMax()}
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
 	case err != nil:
 		return fmt.Errorf("%w: memory for scans of this node: %w", series.ErrOverloaded, err)
 	}

@@ -368,8 +368,8 @@ func TestDayDigestsLackSamples(t *testing.T) {
 			WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: recorded,
 		}}
 	}
-	key := string(benchKey(0))
-	want := l.scanned(request(false))[key]
+	key := benchKey(0)
+	want := l.scanned(request(false))[string(key)]
 	file, content := l.segmentContent()
 	defer file.Close()
 	page, at := dayDigestPage(content)
@@ -379,7 +379,7 @@ func TestDayDigestsLackSamples(t *testing.T) {
 	}
 	for range 3 {
 		before := l.e.Stats()
-		got := l.scanned(request(true))[key]
+		got := l.scanned(request(true))[string(key)]
 		after := l.e.Stats()
 		if a, b := digestsOf(got), digestsOf(want); a != b {
 			t.Fatalf("got %s\nwant %s", a, b)

@@ -33,7 +33,7 @@ func (s *placeSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.s3.Prefix, "s3-prefix", "", "`prefix` of the keys there")
 	f.StringVar(&s.s3.Region, "s3-region", "", "`region` of the bucket")
 	f.StringVar(&s.s3.SecretName, "s3-secret", "", "`Secret` with accessKeyID and secretAccessKey")
-	f.StringVar(&s.s3.CASecretName, "s3-ca-secret", "", "`Secret` whose ca.crt has the storage's authority (default: the system's)")
+	f.StringVar(&s.s3.CASecretName, "s3-ca-secret", "", "`Secret` whose ca.crt has the storage's CA (default: the system's)")
 }
 
 // waitSettings are the flags of commands that wait for a Job.

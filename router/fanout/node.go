@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -64,11 +65,16 @@ func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
 	return n, nil
 }
 
-// ofOwner makes calls for the owner of the request that their context is of, so that nodes are fair to users.
+// ofOwner makes calls for the user of the request that their context is of, so that nodes are fair to users. Addresses are
+// no users: those of a proxy in front would make one owner of all databases.
 type ofOwner struct{ grpc.ClientConnInterface }
 
 func (c ofOwner) context(ctx context.Context) context.Context {
-	return handshake.WithOwner(ctx, processor.Of(ctx).Owner())
+	owner := processor.Of(ctx).Owner()
+	if _, err := netip.ParseAddr(owner); err == nil {
+		return ctx
+	}
+	return handshake.WithOwner(ctx, owner)
 }
 
 // Invoke implements grpc.ClientConnInterface.

@@ -28,8 +28,6 @@ type Reader struct {
 	charged         int64         // to it, for a long series
 	turn            chan struct{} // of the scan: who has a long series; nil: nothing is charged
 	inTurn          bool
-	// guessed: how many points the chain has is not known yet; chargedByGuess: that is what is charged.
-	guessed, chargedByGuess bool
 
 	likely  likelySegments
 	cursors []*segment.Cursor // by segment; nil: not used yet
@@ -123,6 +121,7 @@ func (r *Reader) Read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []f
 	if fromMs = max(fromMs, cut); fromMs > toMs {
 		return nil
 	}
+	defer r.leaveLong()
 	r.enter()
 	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
 	within := segment.TimeRange{FromMs: fromMs, ToMs: toMs}
@@ -173,15 +172,12 @@ func (r *Reader) readPages(ref series.Ref, within segment.TimeRange) (ordered bo
 
 // decodeOverlay decodes what readPages has copied, and charges so many bytes for a point. The lease is parked.
 func (r *Reader) decodeOverlay(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange, pointBytes int) error {
-	if err := r.charge(r.expected(0), pointBytes); err != nil {
-		return err
-	}
 	decoded := 0 // bytes of payloads
 	for _, c := range slices.Backward(r.chain) {
 		err := r.decodePage(c, stones)
 		if err == nil {
 			decoded += c.to - c.from
-			err = r.charge(r.expected(decoded), pointBytes)
+			err = r.chargeAhead(decoded, pointBytes)
 		}
 		if err != nil {
 			return fmt.Errorf("page of series %d of shard %d: %w", ref.ID, ref.Shard, err)
@@ -241,7 +237,6 @@ func (r *Reader) Unflushed(ref series.Ref, visit func(payload []byte, hidden []s
 // samples within the span, newest first. Where the pages are in order of time, it
 // ends with the page that begins before the span.
 func (r *Reader) readChain(ordered bool, within segment.TimeRange) error {
-	r.leaveLong()
 	r.chain, r.payloads = r.chain[:0], r.payloads[:0]
 	r.overlay.Reset()
 	if r.hot.Sealed == page.NoPage {
@@ -301,63 +296,57 @@ const (
 	// mergedPointBytes is what it takes besides where blocks of segments are merged with it, at most.
 	mergedPointBytes = 16 + 4
 	// longBytesMin is what is charged of one series. Readers of short ones, which are all but a few, hold less.
-	longBytesMin = 256 << 10
+	longBytesMin = 512 << 10
 )
 
-// A chain of aheadPagesMin pages or more is charged ahead when so many points of it have been decoded.
+// Of a chain of aheadPagesMin pages or more all is charged when so many points of it have been decoded.
 const (
 	aheadPagesMin  = 64
 	aheadPointsMin = 1024
 )
 
-// expected returns how many points the chain has, of which so many bytes have been decoded: the other pages have about as many
-// to a byte, and before that is known, one. It is 0 for a short chain.
-func (r *Reader) expected(decodedBytes int) int {
-	long := len(r.chain) >= aheadPagesMin
-	if r.guessed = long && r.overlay.Len() < aheadPointsMin; r.guessed {
-		return len(r.payloads)
+// chargeAhead charges what the chain takes, of which so many bytes have been decoded: the other pages have about as many points to
+// a byte. A series that waits does so before it holds much: those of all requests would wait for each other.
+func (r *Reader) chargeAhead(decodedBytes, pointBytes int) error {
+	points := r.overlay.Len()
+	if len(r.chain) < aheadPagesMin || decodedBytes == len(r.payloads) {
+		return r.charge(points, pointBytes)
 	}
-	if !long {
-		return 0
-	}
-	points := r.overlay.Len() * len(r.payloads) / decodedBytes
-	const spare = 16 // a part of them, beside the room that decoding one page wants
-	return points + points/spare + 8*len(r.payloads)/len(r.chain)
-}
-
-// charge charges the series that is read, of which so many points are expected in all, to the account, if it is a long one. It may
-// wait for others, so the lease is parked. A series that waits does so before it holds much: those of all requests would wait
-// for each other. Errors: those of the account, and of the context.
-func (r *Reader) charge(expected, pointBytes int) error {
-	if r.turn == nil {
+	if points < aheadPointsMin {
 		return nil
 	}
-	held := func(points int) int64 { return int64(cap(r.payloads)) + int64(pointBytes)*int64(points) }
-	now := max(cap(r.overlay.Times), cap(r.scratch.Times))
-	if expected <= now || r.CheckHeld(expected) != nil {
-		expected = now
+	const spare = 16 // a part of them, beside the room that decoding one page wants
+	expected := points * len(r.payloads) / decodedBytes
+	expected += expected/spare + 8*len(r.payloads)/len(r.chain)
+	if r.CheckHeld(expected) != nil {
+		expected = points
 	}
-	better := r.inTurn && r.chargedByGuess && !r.guessed
-	if held(expected) < longBytesMin && !better || held(now) <= r.charged && !better {
+	err := r.charge(expected, pointBytes)
+	if errors.As(err, new(*scan.LimitError)) && expected > points {
+		expected = points // it may be fewer
+		err = r.charge(points, pointBytes)
+	}
+	if err == nil && r.inTurn {
+		r.overlay.Reserve(expected)
+	}
+	return err
+}
+
+// charge charges the series that is read to the account, if it is a long one, unless as much is charged already. It may wait for
+// others, so the lease is parked. Errors: those of the account, and of the context.
+func (r *Reader) charge(points, pointBytes int) error {
+	held := int64(len(r.payloads)) + int64(pointBytes)*int64(points)
+	if r.turn == nil || held < longBytesMin || int64(len(r.payloads))+int64(pointBytes)*int64(r.overlay.Len()) <= r.charged {
 		return nil
 	}
 	if err := r.enterLong(); err != nil {
 		return err
 	}
-	err := r.account.HoldInTime(r.ctx, held(expected))
-	var limit *scan.LimitError
-	if errors.As(err, &limit) && expected > now {
-		expected = now // it may be fewer
-		err = r.account.HoldInTime(r.ctx, held(expected))
-	}
-	if err != nil {
+	if err := r.account.HoldInTime(r.ctx, held); err != nil {
 		return err
 	}
 	processor.Of(r.ctx).Heavy() // also where it has waited without a slot
-	r.charged, r.chargedByGuess = held(expected), r.guessed
-	if !r.guessed {
-		r.overlay.Reserve(expected)
-	}
+	r.charged = held
 	return nil
 }
 
@@ -386,7 +375,7 @@ func (r *Reader) leaveLong() {
 		return
 	}
 	r.overlay, r.merged, r.scratch, r.order, r.payloads = codec.Points{}, codec.Points{}, codec.Points{}, nil, nil
-	r.charged, r.guessed, r.chargedByGuess = 0, false, false
+	r.charged = 0
 	r.account.Close()
 	r.inTurn = false
 	<-r.turn

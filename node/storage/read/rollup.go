@@ -94,6 +94,7 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 	if fromMs = max(fromMs, cut); fromMs > toMs {
 		return nil
 	}
+	defer r.leaveLong()
 	r.enter()
 	if !r.rollupsLikely(ref.Shard, fromMs, toMs, plan) {
 		return r.Read(ref, fromMs, toMs, emit)

@@ -85,11 +85,14 @@ func (e *Entry) Await(ctx context.Context, bytes int64) error {
 	if e == nil {
 		return nil
 	}
-	if err := e.hold(bytes); err != nil {
-		return err
+	if most := e.limits.BytesMax; most > 0 && e.bytes.Load()+bytes > most {
+		return &scan.LimitError{What: "bytes", Limit: most}
 	}
 	if err := e.acquire(ctx, bytes); err != nil {
-		e.bytes.Add(-bytes)
+		return err
+	}
+	if err := e.hold(bytes); err != nil { // others of the query have taken some meanwhile
+		e.memory.Release(bytes)
 		return err
 	}
 	e.noteMost()
