@@ -98,7 +98,7 @@ func again(ctx context.Context, do func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%w; %w", err, context.Cause(ctx))
 		case <-time.After(retry.Delay(try)):
 		}
 	}

@@ -118,3 +118,14 @@ func reach(ctx context.Context, t *testing.T, o client.Options) error {
 	defer c.Close()
 	return c.Reach(ctx)
 }
+
+// A stream that a server resets as its client's deadline passes tells nothing but that.
+func TestResetAtDeadlineIsNoReason(t *testing.T) {
+	address := startFailing(t, func(context.Context) error {
+		return status.Error(codes.DeadlineExceeded, "stream terminated by RST_STREAM with error code: CANCEL")
+	})
+	err := reach(background(t), t, client.Options{Endpoints: []string{address}, CallTimeout: time.Minute, RetryDelayMin: time.Hour, RetryDelayMax: time.Hour})
+	if fmt.Sprint(err) != "context deadline exceeded" {
+		t.Errorf("%v", err)
+	}
+}

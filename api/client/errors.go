@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -113,6 +114,10 @@ func errorOf(err error) error {
 	// depths of gRPC, Internal without our details.
 	if s, ok := status.FromError(err); ok && s.Code() == codes.Internal && len(s.Details()) == 0 {
 		return fmt.Errorf("%w: %s", ErrUnavailable, s.Message())
+	}
+	// A server that sees the end of a call before its client has seen it resets the stream: gRPC knows why.
+	if s, ok := status.FromError(err); ok && s.Code() == codes.DeadlineExceeded && strings.HasPrefix(s.Message(), "stream terminated by RST_STREAM") {
+		return context.DeadlineExceeded
 	}
 	return wire.FromStatus(err)
 }

@@ -27,7 +27,9 @@
 // left to chance is drawn from a seed that is printed. A
 // failure keeps the logs of all pods in .cache/tests/kubernetes-logs.
 //
-// With -short, as `make test` has it, some of this is left out for its time: the scenes
+// The full form has not been measured with machines that are silent when they lose their power.
+//
+// With -short, as `make test` has it, some of this is left out for its time, such as the scenes
 // drain, operator loss and two under one name, which the operator's own tests play against
 // a real API server, the upgrade of an earlier commit, and the tests of the lab itself. `make e2e` runs all.
 //

@@ -118,7 +118,7 @@ func monitorKinds(pod, service bool) (kinds []string) {
 func monitors(c *v1alpha1.TickMeshCluster, f Facts) (all []*unstructured.Unstructured) {
 	for _, kind := range monitorKinds(c.Spec.Monitoring.PodMonitor && f.PodMonitors, c.Spec.Monitoring.ServiceMonitor && f.ServiceMonitors) {
 		for _, component := range components(c) {
-			// Envoy's Service is the door, which has no port for metrics.
+			// Clients come by Envoy's Service, which has no port for metrics.
 			if component == ComponentBackup || component == ComponentEnvoy && kind == KindServiceMonitor {
 				continue
 			}

@@ -87,7 +87,7 @@ func routerArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 // between.
 const annotationExternalDNS = "external-dns.alpha.kubernetes.io/hostname"
 
-// httpHosts returns the names by which the door is asked over HTTP, each once, besides those
+// httpHosts returns the names by which clients ask over HTTP, each once, besides those
 // that routers take by themselves.
 func httpHosts(c *v1alpha1.TickMeshCluster, f Facts) []string {
 	service := &c.Spec.Service

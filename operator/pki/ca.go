@@ -33,9 +33,9 @@ var ErrSettings = errors.New("bad settings of certificates")
 func (s Settings) Validate() error {
 	switch {
 	case s.PropagationDelay <= 0:
-		return fmt.Errorf("%w: settle %v; expected more than 0", ErrSettings, s.PropagationDelay)
+		return fmt.Errorf("%w: a propagation delay of %v; expected more than 0", ErrSettings, s.PropagationDelay)
 	case s.LeafValidity < 12*s.PropagationDelay:
-		return fmt.Errorf("%w: leaves valid for %v; expected at least 12 times the %v that a Secret takes to settle", ErrSettings, s.LeafValidity, s.PropagationDelay)
+		return fmt.Errorf("%w: leaves valid for %v; expected at least 12 times the %v that a Secret takes to reach all pods", ErrSettings, s.LeafValidity, s.PropagationDelay)
 	case s.CAValidity < 4*s.LeafValidity:
 		return fmt.Errorf("%w: the CA valid for %v; expected at least 4 times the %v of leaves", ErrSettings, s.CAValidity, s.LeafValidity)
 	}

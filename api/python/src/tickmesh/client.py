@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TLS:
-    """PEM files. Without ca the system's authorities count; cert and key, together, are shown to servers that ask."""
+    """PEM files. Without ca the system's CAs count; cert and key, together, are shown to servers that ask."""
 
     ca: Optional[str] = None
     cert: Optional[str] = None
