@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/rpc"
 	"github.com/tickmesh/tickmesh/node/service"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	"github.com/tickmesh/tickmesh/router/fanout"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
@@ -47,6 +49,7 @@ type labCluster struct {
 // labNode is a node as routers see it.
 type labNode struct {
 	rpc.Node
+	number  int
 	storage *node.Node
 	old     atomic.Bool // of a version that does not know of steps
 }
@@ -58,6 +61,16 @@ func (n *labNode) Scan(ctx context.Context, r *rpc.ScanRequest, sink rpc.ScanSin
 		r = &plain
 	}
 	return n.Node.Scan(ctx, r, sink)
+}
+
+// Report leaves out the shards of other nodes, of which the storage has empty replicas: routers that ask who leads, as a node
+// is silent for a moment, believe it.
+func (n *labNode) Report(ctx context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
+	report, err := n.Node.Report(ctx, request)
+	if err == nil {
+		report.Groups = slices.DeleteFunc(report.Groups, func(g *nodev1.GroupReport) bool { return int(g.GetShard())%labNodes != n.number })
+	}
+	return report, err
 }
 
 // TagRPC, HandleRPC, TagConn and HandleConn implement stats.Handler.
@@ -91,7 +104,7 @@ func newLabCluster(t testing.TB) *labCluster {
 			t.Fatal(err)
 		}
 		served := service.New(service.Options{Node: storage, Hello: hello(name), Map: func() *shardmap.Map { return nil }, Disk: func() (uint64, uint64) { return 0, 0 }, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
-		c.nodes[i] = &labNode{Node: served, storage: storage}
+		c.nodes[i] = &labNode{Node: served, number: i, storage: storage}
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
