@@ -15,7 +15,7 @@ const OwnerHeader = "tickmesh-owner"
 // ownerBytes is how much of the digest is sent.
 const ownerBytes = 16
 
-// WithOwner returns the context of a call that is made for an owner, a user or an address; "": for nobody in particular.
+// WithOwner returns the context of a call that is made for an owner, such as a user; "": for nobody in particular.
 func WithOwner(ctx context.Context, owner string) context.Context {
 	if owner == "" {
 		return ctx
