@@ -15,7 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// CSVFormat says what the columns of comma-separated values are, as VictoriaMetrics' query arg format does.
+// CSVFormat describes the columns of comma-separated values, as VictoriaMetrics' query arg format does.
 type CSVFormat struct {
 	columns []csvColumn // by place; columns of no meaning are left out
 }

@@ -57,7 +57,7 @@ func NewExtraLabels(texts []string) (ExtraLabels, error) {
 // Text returns a text that is the same for equal labels; it is empty for none.
 func (e *ExtraLabels) Text() []byte { return e.text }
 
-// give gives extra labels to the series that was read, whose tags are sorted.
+// give adds extra labels to the series that was read, whose tags are sorted.
 func (k *KeyBuilder) give(e *ExtraLabels) {
 	if len(e.text) == 0 {
 		return

@@ -27,7 +27,7 @@ func (r *labelRun) add(name, value []byte) (fault, error) {
 	return fault{}, nil
 }
 
-// end gives the series to a line. Its error is ErrTooLarge.
+// end makes a line of the series. Its error is ErrTooLarge.
 func (r *labelRun) end(l *Line) error {
 	end := uint32(len(r.b.Scratch))
 	l.Head, l.Tags, l.InScratch = Span{uint32(r.start), end}, Span{end, end}, true

@@ -369,7 +369,7 @@ func (r *Reader) enterLong() error {
 	return nil
 }
 
-// leaveLong gives back what a long series took, memory, charge and turn.
+// leaveLong releases what a long series took: memory, charge and turn.
 func (r *Reader) leaveLong() {
 	if !r.inTurn {
 		return
