@@ -74,7 +74,9 @@ peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|client
 if [ "$tier" = check ]; then
 	# shellcheck disable=SC2086 # a list of packages
 	stage fast go_test fast -short -timeout 5m $light ./e2e/harness ./e2e/workload
-	finish
+	# What wants a real API server, Envoy or Helm is left out here; make test runs it, and holds skips to the list.
+	[ -z "$failed" ] || exit 1
+	exit 0
 fi
 
 # The operator's tests want a real API server and etcd, compiled the first time.
