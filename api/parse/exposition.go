@@ -45,22 +45,12 @@ func textLines(b *Batch, body []byte, o LineOptions, p *textParser, parse func(l
 	limits := o.Limits.WithDefaults()
 	*p = textParser{b: b, limits: limits, run: labelRun{b: b, keyBytesMax: limits.KeyBytesMax}}
 	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: limits.LineBytesMax, number: o.LinesBefore}
-	at := stream.start()
-	for at < len(body) {
-		stream.number++
-		length := bytes.IndexByte(body[at:], '\n')
-		if length < 0 {
-			if o.Partial {
-				break
-			}
-			length = len(body) - at
-		}
-		l := Line{Text: Span{uint32(at), uint32(at + length)}, Shape: uint32(len(b.Lines)), Number: stream.number, Form: FormText}
-		if err := p.line(&l, parse); err != nil {
-			b.Reset()
-			return Rest{}, err
-		}
-		at += length + 1
+	at, err := stream.lines(o.Partial, func(line Span) error {
+		return p.line(&Line{Text: line, Shape: uint32(len(b.Lines)), Number: stream.number, Form: FormText}, parse)
+	})
+	if err != nil {
+		b.Reset()
+		return Rest{}, err
 	}
 	return stream.rest(b, FormText, at, limits.ErrorsMax), nil
 }

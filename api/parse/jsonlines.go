@@ -30,21 +30,10 @@ func JSONLines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	p := jsonLineParser{b: b, limits: o.Limits.WithDefaults()}
 	p.run = labelRun{b: b, keyBytesMax: p.limits.KeyBytesMax}
 	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax, number: o.LinesBefore}
-	at := stream.start()
-	for at < len(body) {
-		stream.number++
-		length := bytes.IndexByte(body[at:], '\n')
-		if length < 0 {
-			if o.Partial {
-				break
-			}
-			length = len(body) - at
-		}
-		if err := p.line(stream.number, Span{uint32(at), uint32(at + length)}); err != nil {
-			b.Reset()
-			return Rest{}, err
-		}
-		at += length + 1
+	at, err := stream.lines(o.Partial, func(line Span) error { return p.line(stream.number, line) })
+	if err != nil {
+		b.Reset()
+		return Rest{}, err
 	}
 	return stream.rest(b, FormLabels, at, p.limits.ErrorsMax), nil
 }

@@ -27,6 +27,26 @@ func (s *stream) start() int {
 	return i + 1
 }
 
+// lines calls line for each line, whose number is set, until one fails. Partial: the last one goes on in the next piece if it
+// has no end. It returns where the first line starts that is not done.
+func (s *stream) lines(partial bool, line func(Span) error) (at int, err error) {
+	for at = s.start(); at < len(s.body); {
+		s.number++
+		length := bytes.IndexByte(s.body[at:], '\n')
+		if length < 0 {
+			if partial {
+				break
+			}
+			length = len(s.body) - at
+		}
+		if err = line(Span{uint32(at), uint32(at + length)}); err != nil {
+			return at, err
+		}
+		at += length + 1
+	}
+	return at, nil
+}
+
 // rest returns how to go on, the lines before at being done. A last piece that is
 // longer than a line may be is an error; the next call skips what follows of it.
 func (s *stream) rest(b *Batch, form Form, at, errorsMax int) Rest {

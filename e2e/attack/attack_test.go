@@ -123,7 +123,7 @@ func (p *phases) step(t *testing.T, name string, length time.Duration, attack fu
 	})
 }
 
-// judge says what fell in a phase, so that the next one is judged by itself.
+// judge tells what fell in a phase, so that the next one is judged by itself.
 func (p *phases) judge(t *testing.T) {
 	t.Helper()
 	p.g.alive(t)
