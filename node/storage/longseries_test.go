@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -130,5 +132,42 @@ func TestWaitsEndWithTheScan(t *testing.T) {
 		if !errors.Is(err, wrong) || errors.Is(err, context.Canceled) || a.held != 0 {
 			t.Errorf("got %v, want %v; %d bytes are left", err, wrong, a.held)
 		}
+	}
+}
+
+// TestDensePagesBehindSparseOnes: what is reserved for a series whose later pages have more points to a byte grows in few steps.
+func TestDensePagesBehindSparseOnes(t *testing.T) {
+	e := openLong(t, 0, 0)
+	random := rand.New(rand.NewPCG(1, 2))
+	var samples int64
+	for index := range uint64(100) {
+		var batch series.BatchEncoder
+		only := batch.Define(benchKey(0))
+		for i := range 2000 {
+			value := int64(i)
+			if uint64(random.IntN(100)) > index { // ever fewer are random
+				value = random.Int64()
+			}
+			batch.Append(only, longStartMs-samples*1000, value, 1)
+			samples++
+		}
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: index + 1, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	a := &sharedAccount{}
+	read := int64(0)
+	err := e.Scan(t.Context(), requestOf(a, 1), func(_ int, chunk *scan.Chunk) error {
+		read += int64(len(chunk.Times))
+		return nil
+	})
+	runtime.ReadMemStats(&after)
+	if err != nil || read != samples {
+		t.Fatalf("%d samples of %d: %v", read, samples, err)
+	}
+	if made := int64(after.TotalAlloc - before.TotalAlloc); made > 8*a.top {
+		t.Errorf("%d bytes were allocated for a series that holds %d at most", made, a.top)
 	}
 }

@@ -312,7 +312,7 @@ func (r *Reader) chargeAhead(decodedBytes, pointBytes int) error {
 	if len(r.chain) < aheadPagesMin || decodedBytes == len(r.payloads) {
 		return r.charge(points, pointBytes)
 	}
-	if points < aheadPointsMin {
+	if points < aheadPointsMin || r.isCharged(points, pointBytes) {
 		return nil
 	}
 	const spare = 16 // a part of them, beside the room that decoding one page wants
@@ -335,8 +335,8 @@ func (r *Reader) chargeAhead(decodedBytes, pointBytes int) error {
 // charge charges the series that is read to the account, if it is a long one, unless as much is charged already. It may wait for
 // others, so the lease is parked. Errors: those of the account, and of the context.
 func (r *Reader) charge(points, pointBytes int) error {
-	held := int64(len(r.payloads)) + int64(pointBytes)*int64(points)
-	if r.turn == nil || held < longBytesMin || int64(len(r.payloads))+int64(pointBytes)*int64(r.overlay.Len()) <= r.charged {
+	held := r.held(points, pointBytes)
+	if r.turn == nil || held < longBytesMin || r.isCharged(points, pointBytes) {
 		return nil
 	}
 	if err := r.enterLong(); err != nil {
@@ -348,6 +348,16 @@ func (r *Reader) charge(points, pointBytes int) error {
 	processor.Of(r.ctx).Heavy() // also where it has waited without a slot
 	r.charged = held
 	return nil
+}
+
+// held returns the bytes that the copied pages and so many points take.
+func (r *Reader) held(points, pointBytes int) int64 {
+	return int64(len(r.payloads)) + int64(pointBytes)*int64(points)
+}
+
+// isCharged reports whether so many points, beside the copied pages, are charged already.
+func (r *Reader) isCharged(points, pointBytes int) bool {
+	return r.held(points, pointBytes) <= r.charged
 }
 
 // enterLong waits for the reader's turn to have a long series.
