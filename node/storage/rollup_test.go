@@ -135,6 +135,7 @@ func (l *rollupLab) scanned(request *scan.Request) map[string]*scan.Chunk {
 		have.Times, have.Values = append(have.Times, c.Times...), append(have.Values, c.Values...)
 		have.Sum, have.Count = append(have.Sum, c.Sum...), append(have.Count, c.Count...)
 		have.Min, have.Max = append(have.Min, c.Min...), append(have.Max, c.Max...)
+		have.First, have.Last = append(have.First, c.First...), append(have.Last, c.Last...)
 		have.Digest = append(have.Digest, c.Digest...)
 		return nil
 	})
@@ -203,6 +204,7 @@ func windowsByHours(w *scan.Windows, times []int64, values []float64) (out scan.
 			s, startMs, hourMs, dayMs = sums{}, start, hour, day
 			out.Times, out.Count, out.Sum = append(out.Times, start), append(out.Count, 0), append(out.Sum, 0)
 			out.Min, out.Max = append(out.Min, math.Inf(1)), append(out.Max, math.Inf(-1))
+			out.First, out.Last = append(out.First, values[i]), append(out.Last, 0)
 		}
 		if hour != hourMs {
 			s.day, s.hour, hourMs = s.day+s.hour, 0, hour
@@ -213,6 +215,7 @@ func windowsByHours(w *scan.Windows, times []int64, values []float64) (out scan.
 		s.hour += values[i]
 		out.Count[last()]++
 		out.Sum[last()] = s.window + (s.day + s.hour)
+		out.Last[last()] = values[i]
 		out.Min[last()], out.Max[last()] = math.Min(out.Min[last()], values[i]), math.Max(out.Max[last()], values[i])
 	}
 	return out
@@ -235,9 +238,15 @@ func (l *rollupLab) check(what string) {
 			WidthMs: widths[l.rng.IntN(len(widths))], OriginMs: origins[l.rng.IntN(len(origins))],
 			Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax,
 		}
+		if l.rng.IntN(2) == 0 {
+			w.Aggregates |= scan.AggregateFirst | scan.AggregateLast
+		}
 		got := l.scanned(&scan.Request{FromMs: fromMs, ToMs: toMs, Windows: w})
 		for key, of := range samples {
 			want := windowsByHours(w, of.Times, of.Values)
+			if w.Aggregates&scan.AggregateFirst == 0 {
+				want.First, want.Last = nil, nil
+			}
 			have := got[key]
 			if have == nil {
 				have = &scan.Chunk{}
@@ -256,7 +265,11 @@ func (l *rollupLab) check(what string) {
 // bitsOf writes windows so that every bit of their sums shows.
 func bitsOf(c *scan.Chunk) (text string) {
 	for i := range c.Times {
-		text += fmt.Sprintf("%d: %d %x %v %v\n", c.Times[i], c.Count[i], math.Float64bits(c.Sum[i]), c.Min[i]+0, c.Max[i]+0)
+		text += fmt.Sprintf("%d: %d %x %v %v", c.Times[i], c.Count[i], math.Float64bits(c.Sum[i]), c.Min[i]+0, c.Max[i]+0)
+		if len(c.First) > 0 {
+			text += fmt.Sprintf(", from %x to %x", math.Float64bits(c.First[i]), math.Float64bits(c.Last[i]))
+		}
+		text += "\n"
 	}
 	return text
 }
@@ -318,6 +331,13 @@ func TestRollupsSpareSamples(t *testing.T) {
 	}
 	if samples, rollups := read(&scan.Windows{WidthMs: segment.HourMs, Aggregates: scan.AggregateLast}); rollups != 0 || samples == 0 {
 		t.Errorf("%d samples and %d rollups of last values", samples, rollups)
+	}
+	if samples, rollups := read(&scan.Windows{WidthMs: segment.DayMs, Aggregates: scan.AggregateFirst | scan.AggregateLast}); rollups != rollupDays || samples != 0 {
+		t.Errorf("%d samples and %d rollups of first and last values by day", samples, rollups)
+	}
+	whole := &scan.Windows{OriginMs: rollupStartMs + 1, WidthMs: 100 * segment.DayMs, Aggregates: scan.AggregateLast}
+	if samples, rollups := read(whole); rollups != rollupDays-1 || samples != 24*perHour {
+		t.Errorf("%d samples and %d rollups of last values of windows that cut one day", samples, rollups)
 	}
 }
 
@@ -499,6 +519,11 @@ func TestDamagedRollups(t *testing.T) {
 			WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: true,
 		}, digestsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 700, 3 })
 	})
+	t.Run("days", func(t *testing.T) { // which lie there, too
+		testDamagedRollups(t, &scan.Windows{
+			WidthMs: segment.DayMs, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax | scan.AggregateFirst | scan.AggregateLast,
+		}, bitsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 900, 4 })
+	})
 }
 
 func testDamagedRollups(t *testing.T, windows *scan.Windows, textOf func(*scan.Chunk) string, places func(*segment.Meta) (from, step int64)) {
@@ -541,6 +566,7 @@ func testDamagedRollups(t *testing.T, windows *scan.Windows, textOf func(*scan.C
 			err := l.e.Scan(context.Background(), request(), func(_ int, c *scan.Chunk) error {
 				got.Times, got.Sum, got.Count = append(got.Times, c.Times...), append(got.Sum, c.Sum...), append(got.Count, c.Count...)
 				got.Min, got.Max = append(got.Min, c.Min...), append(got.Max, c.Max...)
+				got.First, got.Last = append(got.First, c.First...), append(got.Last, c.Last...)
 				got.Digest = append(got.Digest, c.Digest...)
 				return nil
 			})
@@ -571,6 +597,7 @@ func TestManyRollups(t *testing.T) {
 	got := l.scanned(&scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Windows: w})
 	for key, of := range samples {
 		want := windowsByHours(w, of.Times, of.Values)
+		want.First, want.Last = nil, nil
 		if a, b := bitsOf(got[key]), bitsOf(&want); a != b || len(want.Times) < hours-100 {
 			t.Fatalf("%d windows differ from %d", len(got[key].Times), len(want.Times))
 		}

@@ -16,6 +16,7 @@ import (
 type rollupPlan struct {
 	widthMs int64 // of the rollups: segment.HourMs or segment.DayMs; 0: none are used
 	sums    bool  // sums are wanted
+	ends    bool  // first and last values are wanted, which days alone have
 	digests bool  // of days, which are recorded beside the rollups
 	windows *scan.Windows
 }
@@ -28,7 +29,7 @@ func (p *rollupPlan) servedBy(m *segment.Meta) bool {
 	case p.digests:
 		return m.DayDigests
 	default:
-		return m.Rollups && (m.ScanSums || !p.sums)
+		return m.Rollups && (m.ScanSums || !p.sums) && (m.DayRollups || !p.ends)
 	}
 }
 
@@ -37,7 +38,7 @@ func (p *rollupPlan) prefetch(reader *segment.Reader, ref series.Ref, fromMs int
 	if p.digests {
 		reader.PrefetchDayDigests(ref.Shard, uint32(ref.ID), fromMs)
 	} else {
-		reader.PrefetchRollups(ref.Shard, uint32(ref.ID), fromMs)
+		reader.PrefetchRollups(ref.Shard, uint32(ref.ID), fromMs, p.widthMs)
 	}
 }
 
@@ -50,22 +51,26 @@ func (p *rollupPlan) read(dst []segment.Rollup, reader *segment.Reader, ref seri
 }
 
 // planRollups returns the widest rollups that windows may be made of. Windows that are no
-// multiple of an hour are made of hours, but for those in which one begins.
+// multiple of an hour are made of hours, but for those in which one begins; those that tell of first
+// and last values of days in the same way.
 func planRollups(w *scan.Windows) rollupPlan {
-	const told = scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax
+	const ends = scan.AggregateFirst | scan.AggregateLast
 	if w == nil || w.WidthMs < segment.HourMs {
 		return rollupPlan{}
 	}
-	p := rollupPlan{sums: w.Aggregates&scan.AggregateSum != 0, digests: w.Aggregates&scan.AggregateDigest != 0, windows: w}
+	p := rollupPlan{
+		sums: w.Aggregates&scan.AggregateSum != 0, digests: w.Aggregates&scan.AggregateDigest != 0,
+		ends: w.Aggregates&ends != 0, windows: w,
+	}
 	days := w.WidthMs%segment.DayMs == 0 && w.OriginMs%segment.DayMs == 0
 	switch {
 	case p.digests:
 		if days && w.RecordedDigests {
 			p.widthMs = segment.DayMs
 		}
-	case w.Aggregates&^told != 0:
-	case days:
+	case days, p.ends && w.WidthMs >= 2*segment.DayMs:
 		p.widthMs = segment.DayMs
+	case p.ends:
 	case w.OriginMs%segment.HourMs == 0 && w.WidthMs%segment.HourMs == 0, w.WidthMs >= 2*segment.HourMs:
 		p.widthMs = segment.HourMs
 	}

@@ -103,7 +103,7 @@ func (w *windower) nextHour(timeMs int64) {
 }
 
 // addRollup takes the aggregate, or the digest, of a whole hour or day, no part of which is given in
-// another way, and in which no window begins or ends. It has no first and last value.
+// another way, and in which no window begins or ends. First and last are those of its ends, if it has any.
 func (w *windower) addRollup(r *segment.Rollup) {
 	if !w.open || r.StartMs >= w.endMs {
 		w.flush()
@@ -112,6 +112,10 @@ func (w *windower) addRollup(r *segment.Rollup) {
 	if r.StartMs >= w.hourEndMs {
 		w.nextHour(r.StartMs)
 	}
+	if w.count == 0 {
+		w.first = r.First
+	}
+	w.last = r.Last
 	w.count += r.Count
 	w.digest += r.Digest
 	w.hourSum += r.Sum

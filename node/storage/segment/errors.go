@@ -37,7 +37,7 @@ const (
 	PartFile       Part = iota // header, shard directory or footer: nothing can be read
 	PartDirectory              // page directory of a shard: nothing of the shard can be read
 	PartIndexPage              // the series of one index page
-	PartRollups                // the rollups of one rollup page
+	PartRollups                // the rollups of one page, or those by day of a shard
 	PartBlock                  // one block of one series
 	PartDigest                 // a shard as a whole: its samples are not those that were written
 	PartDayDigests             // day digests of one page, or those of a shard

@@ -109,25 +109,37 @@ func (v *shardVerifier) endDay() {
 
 // verifyRollups reads all rollups of a shard.
 func verifyRollups(s *section) error {
-	pages := s.pages(pageRollup)
-	for n := range pages.len() {
-		e := pages.at(n)
-		var page pageReader
-		if err := s.page(&page, &e, pageRollup); err != nil {
+	for _, kind := range [...]pageKind{pageRollup, pageDayRollups} {
+		pages, err := s.pagesOf(kind)
+		if err != nil {
 			return err
 		}
-		ok, reason := page.next()
-		for ; ok; ok, reason = page.next() {
-			for _, width := range [...]int64{HourMs, DayMs} {
-				q := rollupQuery{toMs: -1, widthMs: width} // an empty range: nothing is kept
-				if reason = q.readBody(page.body, &s.reader.meta); reason != "" {
-					return s.corrupt(PartRollups, page.id, e.offset, reason)
-				}
+		for n := range pages.len() {
+			e := pages.at(n)
+			if err := verifyRollupPage(s, &e, kind); err != nil {
+				return err
 			}
 		}
-		if reason != "" {
-			return s.corrupt(PartRollups, page.id, e.offset, reason)
+	}
+	return nil
+}
+
+func verifyRollupPage(s *section, e *pageEntry, kind pageKind) error {
+	var page pageReader
+	if err := s.page(&page, e, kind); err != nil {
+		return err
+	}
+	ok, reason := page.next()
+	for ; ok; ok, reason = page.next() {
+		for _, width := range [...]int64{HourMs, DayMs} {
+			q := rollupQuery{toMs: -1, widthMs: width} // an empty range: nothing is kept
+			if reason = q.readBody(page.body, kind, &s.reader.meta); reason != "" {
+				return s.corrupt(PartRollups, page.id, e.offset, reason)
+			}
 		}
+	}
+	if reason != "" {
+		return s.corrupt(PartRollups, page.id, e.offset, reason)
 	}
 	return nil
 }

@@ -19,9 +19,12 @@ const (
 	pageEntryBytes  = 24
 	crcBytes        = 4
 
+	dayDirectoryTailBytes = 4 + crcBytes // number of pages and checksum
+
 	flagDense      = 1 << 0
 	flagRollups    = 1 << 1
 	flagDayDigests = 1 << 2
+	flagDayRollups = 1 << 3
 
 	headerMagic = "TMSEGMT\x01"
 	footerMagic = "TMSEGEND"
@@ -85,6 +88,9 @@ func appendFooter(dst []byte, f *footer) []byte {
 	if f.DayDigests {
 		flags |= flagDayDigests
 	}
+	if f.DayRollups {
+		flags |= flagDayRollups
+	}
 	dst = append(dst, f.Level, flags)
 	dst = binary.LittleEndian.AppendUint16(dst, f.ShardLow)
 	dst = binary.LittleEndian.AppendUint16(dst, f.ShardHigh)
@@ -120,7 +126,9 @@ func parseFooter(b []byte) (f footer, reason string, err error) {
 	f.Shards = int(binary.LittleEndian.Uint32(b[40:]))
 	f.BlockSamples = int(binary.LittleEndian.Uint32(b[44:]))
 	f.Level = b[48]
-	f.Dense, f.Rollups, f.DayDigests = b[49]&flagDense != 0, b[49]&flagRollups != 0, b[49]&flagDayDigests != 0
+	f.Dense, f.Rollups = b[49]&flagDense != 0, b[49]&flagRollups != 0
+	f.DayDigests = b[49]&flagDayDigests != 0
+	f.DayRollups = f.DayDigests && b[49]&flagDayRollups != 0 // whose directory lies before that of digests
 	f.ShardLow, f.ShardHigh = binary.LittleEndian.Uint16(b[50:]), binary.LittleEndian.Uint16(b[52:])
 	f.Series, f.Blocks, f.Samples = i64(56), i64(64), i64(72)
 	f.MinMs, f.MaxMs, f.Bytes = i64(80), i64(88), i64(96)

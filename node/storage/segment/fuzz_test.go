@@ -99,6 +99,23 @@ func repairDigests(section []byte, e *shardEntry) {
 		repairPage(section, parsePageEntry(directory[n*pageEntryBytes:]), pageDayDigests, e.Shard)
 	}
 	binary.LittleEndian.PutUint32(section[end-crcBytes:], directoryChecksum(e.Shard, directory))
+	repairDayRollups(section[:at], e.Shard)
+}
+
+// repairDayRollups does it for the rollups by day of a section, if it has any.
+func repairDayRollups(data []byte, shard uint16) {
+	end := len(data) - dayDirectoryTailBytes
+	if end < 0 {
+		return
+	}
+	at := int64(end) - int64(binary.LittleEndian.Uint32(data[end:]))*pageEntryBytes
+	if at < 0 {
+		return
+	}
+	for directory := data[at:end]; len(directory) > 0; directory = directory[pageEntryBytes:] {
+		repairPage(data, parsePageEntry(directory), pageDayRollups, shard)
+	}
+	binary.LittleEndian.PutUint32(data[end+4:], directoryChecksum(shard, data[at:end+4]))
 }
 
 func repairPage(section []byte, p pageEntry, kind pageKind, shard uint16) {
@@ -217,29 +234,33 @@ func ordinary(p *pageReader) bool {
 func FuzzRollups(f *testing.F) {
 	p := testPartition(SpanDay)
 	number := func(m int64) series.Number { return series.Number{Mantissa: m, Scale: 2} }
-	f.Add(appendRollups(appendRollups(nil, []rollupRecord{
-		{p.StartMs, 360, number(5), number(900), number(70000), 700.0000000000001},
-		{p.StartMs + 2*HourMs, 360, number(-5), number(901), number(70001), 700.01},
-	}, p.StartMs, HourMs), nil, p.StartMs, DayMs))
-	f.Add(appendRollups(appendRollups(nil, []rollupRecord{
-		{p.StartMs, 1, series.FloatNumber(math.Inf(1)), series.FloatNumber(math.Inf(1)), series.FloatNumber(math.Inf(1)), math.Inf(1)},
-	}, p.StartMs, HourMs), nil, p.StartMs, DayMs))
+	infinite := series.FloatNumber(math.Inf(1))
+	decimals := []rollupRecord{
+		{p.StartMs, 360, number(5), number(900), number(70000), 700.0000000000001, recordEnds{number(7), number(899), p.StartMs, p.StartMs + 3_590_000, p.StartMs + 10_000, p.StartMs + 70_000}},
+		{p.StartMs + 2*DayMs, 360, number(-5), number(901), number(70001), 700.01, recordEnds{number(-5), number(901), p.StartMs + 2*DayMs + 77, p.StartMs + 3*DayMs - 1, p.StartMs + 2*DayMs + 77, p.StartMs + 3*DayMs - 1}},
+	}
+	floats := []rollupRecord{{p.StartMs, 1, infinite, infinite, infinite, math.Inf(1), recordEnds{infinite, infinite, p.StartMs, p.StartMs, p.StartMs, p.StartMs}}}
+	for _, records := range [][]rollupRecord{decimals, floats} {
+		f.Add(appendRollups(appendRollups(nil, records, p.StartMs, HourMs, false), nil, p.StartMs, DayMs, false))
+		f.Add(appendRollups(nil, records, p.StartMs, DayMs, true))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		old := rollupQuery{toMs: -1, widthMs: HourMs}
-		_ = old.readBody(body, &Meta{Partition: p}) // no bytes make it panic
+		_ = old.readBody(body, pageRollup, &Meta{Partition: p}) // no bytes make it panic
+		fuzzDayRollups(t, body, p)
 		for _, width := range []int64{HourMs, DayMs} {
 			q := rollupQuery{fromMs: math.MinInt64, toMs: math.MaxInt64, widthMs: width}
-			if q.readBody(body, &Meta{Partition: p, ScanSums: true}) != "" || width == DayMs || len(q.dst) > pieceHours {
+			if q.readBody(body, pageRollup, &Meta{Partition: p, ScanSums: true}) != "" || width == DayMs || len(q.dst) > pieceHours {
 				continue
 			}
 			records := make([]rollupRecord, len(q.dst))
 			for i, r := range q.dst {
-				records[i] = rollupRecord{r.StartMs, r.Count, series.DecimalOf(r.Min, 0), series.DecimalOf(r.Max, 0), series.DecimalOf(r.Sum, 0), r.Sum}
+				records[i] = recordOf(&r)
 				if r.Min > r.Max || r.Count < 1 {
 					return // not what a writer makes
 				}
 			}
-			list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, HourMs), p.StartMs, HourMs, true)
+			list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, HourMs, false), p.StartMs, HourMs, true)
 			if !ok {
 				t.Fatal("what was written cannot be read")
 			}
@@ -252,8 +273,46 @@ func FuzzRollups(f *testing.F) {
 	})
 }
 
+// fuzzDayRollups does it for an entry of rollups by day: their times lie in the day, and come back.
+func fuzzDayRollups(t *testing.T, body []byte, p Partition) {
+	q := rollupQuery{fromMs: math.MinInt64, toMs: math.MaxInt64, widthMs: DayMs}
+	if q.readBody(body, pageDayRollups, &Meta{Partition: p, ScanSums: true, DayRollups: true}) != "" || len(q.dst) > pieceDays {
+		return
+	}
+	records := make([]rollupRecord, len(q.dst))
+	for i, r := range q.dst {
+		for _, at := range [...]int64{r.FirstMs, r.LastMs, r.MinMs, r.MaxMs} {
+			if at < r.FirstMs || at > r.LastMs || at < r.StartMs || at-r.StartMs >= DayMs {
+				t.Fatalf("times of %+v", r)
+			}
+		}
+		records[i] = recordOf(&r)
+		if !(r.Min <= r.First && r.First <= r.Max && r.Min <= r.Last && r.Last <= r.Max) || r.Count < 1 {
+			return // not what a writer makes
+		}
+	}
+	list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, DayMs, true), p.StartMs, DayMs, true)
+	if !ok {
+		t.Fatal("what was written cannot be read")
+	}
+	list.ends = true
+	for _, want := range q.dst {
+		if got, ok, _ := list.next(); !ok || !sameRollup(got, want) {
+			t.Fatalf("%+v instead of %+v", got, want)
+		}
+	}
+}
+
+func recordOf(r *Rollup) rollupRecord {
+	return rollupRecord{r.StartMs, r.Count, series.DecimalOf(r.Min, 0), series.DecimalOf(r.Max, 0), series.DecimalOf(r.Sum, 0), r.Sum, recordEnds{
+		series.DecimalOf(r.First, 0), series.DecimalOf(r.Last, 0), r.FirstMs, r.LastMs, r.MinMs, r.MaxMs,
+	}}
+}
+
 func sameRollup(a, b Rollup) bool {
-	return a.StartMs == b.StartMs && a.Count == b.Count &&
+	return a.StartMs == b.StartMs && a.Count == b.Count && a.FirstMs == b.FirstMs && a.LastMs == b.LastMs && a.MinMs == b.MinMs && a.MaxMs == b.MaxMs &&
+		math.Float64bits(a.First) == math.Float64bits(b.First) &&
+		math.Float64bits(a.Last) == math.Float64bits(b.Last) &&
 		math.Float64bits(a.Min) == math.Float64bits(b.Min) &&
 		math.Float64bits(a.Max) == math.Float64bits(b.Max) &&
 		math.Float64bits(a.Sum) == math.Float64bits(b.Sum)

@@ -142,6 +142,11 @@ func checkMerged(t fatal, fs vfs.FS, dir string, metas []Meta, want model, o *Me
 				t.Fatalf("%v", err)
 			}
 			checkRollups(t, rollups, s, HourMs)
+			if rollups, err = r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, DayMs); err != nil {
+				t.Fatalf("%v", err)
+			}
+			checkRollups(t, rollups, s, DayMs)
+			checkEnds(t, r, rollups, s, DayMs)
 		}
 		maps.Copy(got, part)
 		release(t, r)

@@ -82,6 +82,7 @@ type Meta struct {
 	Rollups      bool   `json:"rollups"`      // the file has rollups
 	ScanSums     bool   `json:"scanSums"`     // the rollups' sums are those of scans: see Rollup
 	DayDigests   bool   `json:"dayDigests"`   // the file has digests by day
+	DayRollups   bool   `json:"dayRollups"`   // the file has pages of rollups by day, with first and last value: see Rollup
 	ShardLow     uint16 `json:"shardLow"`     // first and last shard with samples
 	ShardHigh    uint16 `json:"shardHigh"`
 	Shards       int    `json:"shards"`

@@ -6,10 +6,10 @@ import (
 	"sort"
 )
 
-// A page holds entries of series in order of their ids; index pages, rollup pages and
-// pages of day digests differ in the entries' bodies only.
+// A page holds entries of series in order of their ids; the kinds of pages differ in the
+// entries' bodies only.
 const (
-	indexPageBytes  = 4 << 10  // a page, of day digests too, is closed when the next entry would go beyond
+	indexPageBytes  = 4 << 10  // a page, of days too, is closed when the next entry would go beyond
 	rollupPageBytes = 16 << 10 // larger: a rollup is read for many hours at once
 	pageBytesMax    = 1<<16 - 1
 	restartEntries  = 16 // entries between two points that a search can start at
@@ -23,6 +23,7 @@ const (
 	pageIndex      pageKind = 1
 	pageRollup     pageKind = 2
 	pageDayDigests pageKind = 3
+	pageDayRollups pageKind = 4
 )
 
 // pageBuilder builds one page after the other.
@@ -66,7 +67,7 @@ func partOf(kind pageKind) Part {
 	switch kind {
 	case pageIndex:
 		return PartIndexPage
-	case pageRollup:
+	case pageRollup, pageDayRollups:
 		return PartRollups
 	default:
 		return PartDayDigests

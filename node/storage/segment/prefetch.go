@@ -55,8 +55,8 @@ func (r *Reader) PrefetchIndex(shard uint16, id uint32, fromMs int64) {
 
 // PrefetchRollups asks for the first page that Rollups reads for a series. It is a hint like
 // PrefetchIndex.
-func (r *Reader) PrefetchRollups(shard uint16, id uint32, fromMs int64) {
-	r.prefetchPage(pageRollup, shard, id, fromMs)
+func (r *Reader) PrefetchRollups(shard uint16, id uint32, fromMs, widthMs int64) {
+	r.prefetchPage(r.meta.rollupPages(widthMs), shard, id, fromMs)
 }
 
 // PrefetchDayDigests asks for the first page that DayDigests reads for a series. It is a hint

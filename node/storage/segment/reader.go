@@ -258,10 +258,14 @@ func (s *section) corrupt(part Part, id uint32, offset int64, reason string) err
 
 // pagesOf returns the page directory of any kind.
 func (s *section) pagesOf(kind pageKind) (pages, error) {
-	if kind == pageDayDigests {
+	switch kind {
+	case pageDayDigests:
 		return s.digestPages()
+	case pageDayRollups:
+		return s.dayPages()
+	default:
+		return s.pages(kind), nil
 	}
-	return s.pages(kind), nil
 }
 
 // pages returns the part of the page directory for index or rollup pages.
@@ -285,6 +289,25 @@ func (s *section) digestPages() (pages, error) {
 		return pages{}, s.corrupt(PartDayDigests, 0, at, "checksum of the page directory of day digests")
 	}
 	return pages{directory}, nil
+}
+
+// dayPages checks the page directory of rollups by day and returns it. It has no page if the
+// segment has no such pages.
+func (s *section) dayPages() (pages, error) {
+	if !s.reader.meta.DayRollups {
+		return pages{}, nil
+	}
+	end := int64(len(s.data)) - s.digestDirectoryBytes()
+	if end < dayDirectoryTailBytes {
+		return pages{}, s.corrupt(PartRollups, 0, 0, "no page directory of rollups by day")
+	}
+	tail := s.data[end-dayDirectoryTailBytes : end]
+	length := int64(binary.LittleEndian.Uint32(tail)) * pageEntryBytes
+	at := end - dayDirectoryTailBytes - length
+	if at < 0 || directoryChecksum(s.Shard, s.data[at:end-crcBytes]) != binary.LittleEndian.Uint32(tail[4:]) {
+		return pages{}, s.corrupt(PartRollups, 0, max(at, 0), "checksum of the page directory of rollups by day")
+	}
+	return pages{s.data[at : at+length]}, nil
 }
 
 // page returns a page's frame.

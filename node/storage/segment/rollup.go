@@ -3,6 +3,7 @@ package segment
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sort"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -20,9 +21,17 @@ type Rollup struct {
 	Count         int64
 	Min, Max, Sum float64
 	Digest        uint64 // of DayDigests, which tell no other aggregate but Count
+	Ends                 // of days of segments with Meta.DayRollups; else zero
 }
 
-// Merge adds the samples of other to the rollup.
+// Ends are the first and the last value of a rollup with their times, and those of the first one
+// of its least and of its greatest values.
+type Ends struct {
+	First, Last                   float64
+	FirstMs, LastMs, MinMs, MaxMs int64
+}
+
+// Merge adds the samples of other to the rollup, but for Ends.
 func (r *Rollup) Merge(other *Rollup) {
 	if other.Count == 0 {
 		return
@@ -175,12 +184,19 @@ func mulWithin(v *int64, factor, limit int64) bool {
 	return true
 }
 
+// extremes returns the least and the greatest sample.
+func (a *aggregate) extremes() (least, most float64) {
+	if a.scale > series.ScaleMax {
+		return a.minFloat, a.maxFloat
+	}
+	return series.Float64(a.minNumber, a.scale), series.Float64(a.maxNumber, a.scale)
+}
+
 func (a *aggregate) toFloat() {
 	if a.scale > series.ScaleMax {
 		return
 	}
-	a.minFloat = series.Float64(a.minNumber, a.scale)
-	a.maxFloat = series.Float64(a.maxNumber, a.scale)
+	a.minFloat, a.maxFloat = a.extremes()
 	a.sumFloat = series.Float64(a.total, a.scale)
 	a.scale = series.ScaleFloat
 }
@@ -190,6 +206,13 @@ type rollupRecord struct {
 	startMs, count int64
 	min, max, sum  series.Number
 	scanSum        float64
+	recordEnds     // of days
+}
+
+// recordEnds are the Ends of a rollup in the making.
+type recordEnds struct {
+	first, last                   series.Number
+	firstMs, lastMs, minMs, maxMs int64
 }
 
 func (a *aggregate) record() rollupRecord {
@@ -207,7 +230,7 @@ func (a *aggregate) record() rollupRecord {
 	return r
 }
 
-// pieceHours is where a series' rollups are cut into entries, at the next day.
+// pieceHours is where a series' rollups are cut into entries, at the next day, unless pieceDays is.
 const pieceHours = 31 * 24
 
 // rollupBuilder makes the rollups of one series after the other.
@@ -216,6 +239,7 @@ type rollupBuilder struct {
 	withDays bool  // the partition is a day or wider
 
 	hour, day   aggregate
+	dayEnds     dayEnds
 	hours, days []rollupRecord
 
 	digest  dayDigest // of the open day
@@ -225,8 +249,11 @@ type rollupBuilder struct {
 
 func (b *rollupBuilder) init(m *Meta) {
 	b.originMs = floorTo(m.StartMs, HourMs)
-	b.withDays = m.EndMs-m.StartMs >= DayMs
+	b.withDays = m.hasDays()
 }
+
+// hasDays reports whether rollups of days are kept: a narrower partition has hours only.
+func (p Partition) hasDays() bool { return p.EndMs-p.StartMs >= DayMs }
 
 // fold takes the samples of the first hour in c and returns their number. It gives
 // 0 when pieceFull has become true.
@@ -257,6 +284,9 @@ func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
 		b.values = append(b.values, series.Float64(m, c.Scales[i]))
 	}
 	b.hour.scanSum = scanSum(b.hour.scanSum, b.values)
+	if b.withDays {
+		b.dayEnds.add(c, b.values, &b.hour)
+	}
 	b.digest.samples += int64(n)
 	b.digest.sum += scan.DigestSamples(c.Times[:n], b.values)
 	return n
@@ -291,8 +321,11 @@ func (b *rollupBuilder) closeHour() {
 
 func (b *rollupBuilder) closeDay() {
 	if b.day.count > 0 && b.withDays {
-		b.days = append(b.days, b.day.record())
+		r := b.day.record()
+		r.recordEnds = b.dayEnds.recordEnds
+		b.days = append(b.days, r)
 	}
+	b.dayEnds.known = false
 	if b.digest.samples > 0 {
 		b.digest.startMs = b.day.startMs
 		b.digests = append(b.digests, b.digest)
@@ -306,12 +339,12 @@ func (b *rollupBuilder) close() {
 	b.closeDay()
 }
 
-// pieceFull reports whether appendBody is due.
+// pieceFull reports whether appendHours and appendDays are due.
 func (b *rollupBuilder) pieceFull() bool {
-	return len(b.hours) >= pieceHours && b.hour.count == 0 && b.day.count == 0
+	return (len(b.hours) >= pieceHours || len(b.days) >= pieceDays) && b.hour.count == 0 && b.day.count == 0
 }
 
-// firstMs returns the start of the first hour that appendBody has to give.
+// firstMs returns the start of the first hour that appendHours has to give.
 func (b *rollupBuilder) firstMs() (int64, bool) {
 	if len(b.hours) == 0 {
 		return 0, false
@@ -319,10 +352,59 @@ func (b *rollupBuilder) firstMs() (int64, bool) {
 	return b.hours[0].startMs, true
 }
 
-// appendBody appends the finished hours and days and forgets them.
-func (b *rollupBuilder) appendBody(dst []byte) []byte {
-	dst = appendRollups(dst, b.hours, b.originMs, HourMs)
-	dst = appendRollups(dst, b.days, floorTo(b.originMs, DayMs), DayMs)
-	b.hours, b.days = b.hours[:0], b.days[:0]
-	return dst
+// appendHours appends the finished hours, and no days, which have pages of their own.
+func (b *rollupBuilder) appendHours(dst []byte) []byte {
+	dst = appendRollups(dst, b.hours, b.originMs, HourMs, false)
+	return appendRollups(dst, nil, 0, DayMs, false)
 }
+
+// firstDayMs returns the start of the first day that appendDays has to give.
+func (b *rollupBuilder) firstDayMs() (int64, bool) {
+	if len(b.days) == 0 {
+		return 0, false
+	}
+	return b.days[0].startMs, true
+}
+
+// appendDays appends the finished days with their ends.
+func (b *rollupBuilder) appendDays(dst []byte) []byte {
+	return appendRollups(dst, b.days, floorTo(b.originMs, DayMs), DayMs, true)
+}
+
+// forget begins the next entry.
+func (b *rollupBuilder) forget() { b.hours, b.days = b.hours[:0], b.days[:0] }
+
+// dayEnds are the ends of the open day.
+type dayEnds struct {
+	recordEnds
+	known    bool // the day has a sample that counts
+	min, max float64
+}
+
+// add takes the next samples of the day, all of one hour. Values are those of the columns, the
+// hour that of all its samples so far: only where it goes beyond the day's extremes they are searched.
+func (d *dayEnds) add(c *codec.Columns, values []float64, hour *aggregate) {
+	if hour.count == 0 {
+		return
+	}
+	least, most := hour.extremes()
+	fresh := !d.known
+	if fresh {
+		first := slices.IndexFunc(values, isNumber)
+		d.first, d.firstMs, d.known = series.Number{Mantissa: c.Mantissas[first], Scale: c.Scales[first]}, c.Times[first], true
+	}
+	for i, v := range slices.Backward(values) {
+		if isNumber(v) {
+			d.last, d.lastMs = series.Number{Mantissa: c.Mantissas[i], Scale: c.Scales[i]}, c.Times[i]
+			break
+		}
+	}
+	if fresh || least < d.min {
+		d.min, d.minMs = least, c.Times[slices.Index(values, least)]
+	}
+	if fresh || most > d.max {
+		d.max, d.maxMs = most, c.Times[slices.Index(values, most)]
+	}
+}
+
+func isNumber(v float64) bool { return !math.IsNaN(v) }

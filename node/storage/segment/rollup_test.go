@@ -1,9 +1,12 @@
 package segment
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"maps"
 	"math"
 	"math/big"
+	"path"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -84,6 +87,36 @@ func checkRollups(t fatal, got []Rollup, s samples, widthMs int64) {
 	}
 }
 
+// checkEnds compares the ends of rollups with those of the model, or with none.
+func checkEnds(t fatal, r *Reader, got []Rollup, s samples, widthMs int64) {
+	t.Helper()
+	want := map[int64]Ends{}
+	for _, at := range s.times() {
+		v, start := math.Float64frombits(s[at]), floorTo(at, widthMs)
+		if math.IsNaN(v) || widthMs != DayMs || !r.Meta().DayRollups {
+			continue
+		}
+		e, known := want[start]
+		if !known {
+			e.First, e.FirstMs = v, at
+		}
+		e.Last, e.LastMs = v, at
+		if !known || v < math.Float64frombits(s[e.MinMs]) {
+			e.MinMs = at
+		}
+		if !known || v > math.Float64frombits(s[e.MaxMs]) {
+			e.MaxMs = at
+		}
+		want[start] = e
+	}
+	for _, r := range got {
+		e := want[r.StartMs]
+		if r.Ends != e || math.Float64bits(r.First) != math.Float64bits(e.First) || math.Float64bits(r.Last) != math.Float64bits(e.Last) {
+			t.Fatalf("ends of %d: %+v, want %+v", r.StartMs, r.Ends, e)
+		}
+	}
+}
+
 func TestRollups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs, dir := memFS2(t)
@@ -96,6 +129,9 @@ func TestRollups(t *testing.T) {
 		r := openSegment(t, fs, dir, &meta)
 		defer release(t, r)
 		checkDayDigests(t, r, want)
+		if meta.DayRollups != (partition.EndMs-partition.StartMs >= DayMs) || r.Meta().DayRollups != meta.DayRollups {
+			t.Fatalf("rollups by day: %+v", meta)
+		}
 		for k, s := range want {
 			for _, width := range []int64{HourMs, DayMs} {
 				got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width)
@@ -103,6 +139,7 @@ func TestRollups(t *testing.T) {
 					t.Fatal(err)
 				}
 				checkRollups(t, got, s, width)
+				checkEnds(t, r, got, s, width)
 				if len(got) > 2 {
 					some, err := r.Rollups(nil, k.shard, k.id, got[1].StartMs, got[1].StartMs, width)
 					if err != nil || len(some) != 1 || some[0] != got[1] && !math.IsNaN(got[1].Sum) {
@@ -138,6 +175,7 @@ func TestRollupsOfLongSeries(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkRollups(t, got, s, width)
+			checkEnds(t, r, got, s, width)
 		}
 	}
 	at := partition.StartMs + 333*DayMs
@@ -195,6 +233,50 @@ func TestRollupsOfVersionOne(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A file that was written before rollups by day had pages and ends is read, and says so; so is a
+// new one after a program that knows no such pages has given it another sequence.
+func TestRollupsWithoutEnds(t *testing.T) {
+	check := func(r *Reader) {
+		if err := r.Verify(t.Context()); err != nil || !r.Meta().ScanSums || !r.Meta().DayDigests || r.Meta().DayRollups {
+			t.Fatal(r.Meta(), err)
+		}
+		for id := range uint32(2) {
+			s := samples{}
+			for i := range int64(2 * 144) {
+				s[dayStart+i*600_000] = math.Float64bits(float64(i*i%977+int64(id)) / 100)
+			}
+			for _, width := range []int64{HourMs, DayMs} {
+				got, err := r.Rollups(nil, 1, id, math.MinInt64, math.MaxInt64, width)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkRollups(t, got, s, width)
+				checkEnds(t, r, got, s, width)
+			}
+		}
+		release(t, r)
+	}
+	r, err := Open(vfs.OS(), filepath.Join("testdata", "version2.seg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(r)
+
+	fs, dir := memFS(t)
+	m := model{}
+	for id := range uint32(2) {
+		for i := range int64(2 * 144) {
+			m.put(seriesKey{1, id}, dayStart+i*600_000, float64(i*i%977+int64(id))/100)
+		}
+	}
+	meta := m.write(t, Options{FS: fs, Dir: dir, Partition: Partition{dayStart, dayStart + 2*DayMs}, Rollups: true}, 100)
+	content := readFile(t, fs, path.Join(dir, meta.Name))
+	footer := content[len(content)-footerBytes:]
+	footer[49] &^= flagDayRollups
+	binary.LittleEndian.PutUint32(footer[116:], crc32.Checksum(footer[:116], castagnoli))
+	check(openBytes(t, fs, path.Join(dir, "renumbered"), content))
 }
 
 // A day belongs to a range that begins with it, whatever hour its samples begin at.

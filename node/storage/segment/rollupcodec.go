@@ -8,8 +8,9 @@ import (
 )
 
 // appendRollups appends one list of rollups: the number of records, their length
-// in bytes, and, if there are any, their common scale and the records.
-func appendRollups(dst []byte, records []rollupRecord, originMs, widthMs int64) []byte {
+// in bytes, and, if there are any, their common scale and the records, with their ends or
+// without.
+func appendRollups(dst []byte, records []rollupRecord, originMs, widthMs int64, ends bool) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(records)))
 	if len(records) == 0 {
 		return dst
@@ -19,7 +20,7 @@ func appendRollups(dst []byte, records []rollupRecord, originMs, widthMs int64) 
 	scale := commonScale(records)
 	dst = append(dst, scale)
 	previousMs := originMs - widthMs
-	var count, low int64
+	var count, low, firstMs int64
 	for i := range records {
 		r := &records[i]
 		gap := uint64(r.startMs-previousMs)/uint64(widthMs) - 1
@@ -31,8 +32,12 @@ func appendRollups(dst []byte, records []rollupRecord, originMs, widthMs int64) 
 			dst = binary.AppendUvarint(dst, uint64(r.count))
 			count = r.count
 		}
+		if ends {
+			dst = appendEndTimes(dst, r, firstMs)
+			firstMs = r.firstMs - r.startMs
+		}
 		if scale > series.ScaleMax {
-			dst = appendFloats(dst, r)
+			dst = appendFloats(dst, r, ends)
 			continue
 		}
 		least, most, sum := rescaled(r.min, scale), rescaled(r.max, scale), rescaled(r.sum, scale)
@@ -41,18 +46,47 @@ func appendRollups(dst []byte, records []rollupRecord, originMs, widthMs int64) 
 		dst = binary.AppendVarint(dst, sum-predictedSum(count, least, most))
 		// How the sum of floats differs from that of decimals: mostly by a few last bits.
 		dst = binary.AppendVarint(dst, int64(math.Float64bits(r.scanSum)-math.Float64bits(series.Float64(sum, scale))))
+		if ends {
+			dst = binary.AppendUvarint(dst, uint64(rescaled(r.first, scale)-least))
+			dst = binary.AppendUvarint(dst, uint64(most-rescaled(r.last, scale)))
+		}
 		low = least
 	}
 	binary.LittleEndian.PutUint16(dst[start-2:], uint16(len(dst)-start)) // pieceHours bounds it
 	return dst
 }
 
-func appendFloats(dst []byte, r *rollupRecord) []byte {
+func appendFloats(dst []byte, r *rollupRecord, ends bool) []byte {
 	for _, v := range [...]float64{r.min.Float64(), r.max.Float64(), r.scanSum} {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 	}
+	if ends {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(r.first.Float64()))
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(r.last.Float64()))
+	}
 	return dst
 }
+
+// appendEndTimes appends the times of first, last, least and greatest value. The first one is
+// told against that of the record before, as it mostly lies at the same place of a window.
+func appendEndTimes(dst []byte, r *rollupRecord, previousFirstMs int64) []byte {
+	after := [...]uint64{uint64(r.lastMs - r.firstMs), uint64(r.minMs - r.firstMs), uint64(r.maxMs - r.firstMs)}
+	code := len(indexUnits) - 1
+	for _, ms := range after {
+		for ms%uint64(indexUnits[code]) != 0 {
+			code--
+		}
+	}
+	moved := r.firstMs - r.startMs - previousFirstMs
+	dst = binary.AppendUvarint(dst, zigzag(moved)<<2|uint64(code))
+	for _, ms := range after {
+		dst = binary.AppendUvarint(dst, ms/uint64(indexUnits[code]))
+	}
+	return dst
+}
+
+func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
+func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
 // predictedSum is the sum of count samples with the mean halfway between least
 // and most. It wraps around in the same way for writer and reader.
@@ -91,11 +125,13 @@ type rollupList struct {
 	rest     []byte
 	left     uint64
 	scanSums bool // records tell the sums of floats
+	ends     bool // and first and last value, and times
 	scale    uint8
 	startMs  int64
 	widthMs  int64
 	count    int64
 	low      int64
+	firstMs  int64 // after the start of the window
 }
 
 // cutRollups splits the first list from b.
@@ -143,35 +179,82 @@ func (l *rollupList) next() (r Rollup, ok, whole bool) {
 		l.count = int64(count)
 	}
 	r.StartMs, r.Count = l.startMs, l.count
-	if l.scale > series.ScaleMax {
-		if len(b) < 24 {
+	if l.ends {
+		if b, whole = l.endTimes(&r, b); !whole {
 			return r, false, false
 		}
-		r.Min = math.Float64frombits(binary.LittleEndian.Uint64(b))
-		r.Max = math.Float64frombits(binary.LittleEndian.Uint64(b[8:]))
-		r.Sum = math.Float64frombits(binary.LittleEndian.Uint64(b[16:]))
-		l.rest = b[24:]
-		return r, true, true
 	}
+	if l.scale > series.ScaleMax {
+		whole = l.floats(&r, b)
+	} else {
+		whole = l.decimals(&r, b)
+	}
+	return r, whole, whole
+}
+
+// endTimes reads the times of first, last, least and greatest value, which lie in the window.
+func (l *rollupList) endTimes(r *Rollup, b []byte) (rest []byte, ok bool) {
+	head, n := binary.Uvarint(b)
+	if n <= 0 {
+		return nil, false
+	}
+	b = b[n:]
+	l.firstMs += unzigzag(head >> 2)
+	if l.firstMs < 0 || l.firstMs >= l.widthMs {
+		return nil, false
+	}
+	unit, left := uint64(indexUnits[head&3]), uint64(l.widthMs-1-l.firstMs)
+	r.FirstMs = r.StartMs + l.firstMs
+	for i, at := range [...]*int64{&r.LastMs, &r.MinMs, &r.MaxMs} {
+		units, n := binary.Uvarint(b)
+		if n <= 0 || units > left/unit {
+			return nil, false
+		}
+		b = b[n:]
+		*at = r.FirstMs + int64(units*unit)
+		if i == 0 {
+			left = units * unit // the extremes come no later
+		}
+	}
+	return b, true
+}
+
+func (l *rollupList) floats(r *Rollup, b []byte) (ok bool) {
+	values := [...]*float64{&r.Min, &r.Max, &r.Sum, &r.First, &r.Last}
+	n := len(values)
+	if !l.ends {
+		n -= 2
+	}
+	if len(b) < 8*n {
+		return false
+	}
+	for i, v := range values[:n] {
+		*v = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	l.rest = b[8*n:]
+	return true
+}
+
+func (l *rollupList) decimals(r *Rollup, b []byte) (ok bool) {
 	least, n1 := binary.Varint(b)
 	if n1 <= 0 {
-		return r, false, false
+		return false
 	}
 	width, n2 := binary.Uvarint(b[n1:])
 	if n2 <= 0 {
-		return r, false, false
+		return false
 	}
 	residual, n3 := binary.Varint(b[n1+n2:])
 	if n3 <= 0 {
-		return r, false, false
+		return false
 	}
 	b = b[n1+n2+n3:]
 	var difference int64
 	if l.scanSums {
-		if difference, n = binary.Varint(b); n <= 0 {
-			return r, false, false
+		if difference, n1 = binary.Varint(b); n1 <= 0 {
+			return false
 		}
-		b = b[n:]
+		b = b[n1:]
 	}
 	l.rest = b
 	l.low += least
@@ -179,7 +262,22 @@ func (l *rollupList) next() (r Rollup, ok, whole bool) {
 	r.Min, r.Max = series.Float64(l.low, l.scale), series.Float64(most, l.scale)
 	sum := series.Float64(predictedSum(l.count, l.low, most)+residual, l.scale)
 	r.Sum = math.Float64frombits(math.Float64bits(sum) + uint64(difference))
-	return r, true, true
+	return !l.ends || l.endDecimals(r, most)
+}
+
+// endDecimals reads the first and the last value, which lie between least and most.
+func (l *rollupList) endDecimals(r *Rollup, most int64) (ok bool) {
+	above, n := binary.Uvarint(l.rest)
+	if n <= 0 {
+		return false
+	}
+	below, m := binary.Uvarint(l.rest[n:])
+	if width := uint64(most - l.low); m <= 0 || above > width || below > width {
+		return false
+	}
+	l.rest = l.rest[n+m:]
+	r.First, r.Last = series.Float64(l.low+int64(above), l.scale), series.Float64(most-int64(below), l.scale)
+	return true
 }
 
 // rollupGapMax bounds the hours between two records, so that times stay within

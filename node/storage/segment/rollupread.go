@@ -4,7 +4,7 @@ import "math"
 
 // Rollups appends the rollups of a series whose start lies in [fromMs, toMs] to
 // dst, in order. The width is HourMs or DayMs; an hour without samples other than
-// NaN has none. They tell of the samples of this segment only: see ExactSpans.Find. A
+// NaN has none. Ends are there of days of segments with Meta.DayRollups. They tell of the samples of this segment only: see ExactSpans.Find. A
 // segment without rollups (Meta.Rollups) gives none. Errors are *CorruptError,
 // *vfs.FaultError and ErrOptions for another width; dst is then as before.
 func (r *Reader) Rollups(dst []Rollup, shard uint16, id uint32, fromMs, toMs, widthMs int64) ([]Rollup, error) {
@@ -14,11 +14,20 @@ func (r *Reader) Rollups(dst []Rollup, shard uint16, id uint32, fromMs, toMs, wi
 	q := rollupQuery{fromMs: fromMs, toMs: toMs, widthMs: widthMs, dst: dst, first: len(dst)}
 	// A page begins with an hour, but its day may begin before.
 	lastMs := min(toMs, math.MaxInt64-DayMs) + widthMs - 1
-	err := r.eachBody(pageRollup, shard, id, fromMs, lastMs, func(body []byte) (reason string) { return q.readBody(body, &r.meta) })
+	kind := r.meta.rollupPages(widthMs)
+	err := r.eachBody(kind, shard, id, fromMs, lastMs, func(body []byte) (reason string) { return q.readBody(body, kind, &r.meta) })
 	if err != nil {
 		return dst, err
 	}
 	return q.dst, nil
+}
+
+// rollupPages returns the kind of pages that has the rollups of a width.
+func (m *Meta) rollupPages(widthMs int64) pageKind {
+	if widthMs == DayMs && m.DayRollups {
+		return pageDayRollups
+	}
+	return pageRollup
 }
 
 // eachBody visits the bodies of a series' entries in the pages of a kind, from the first one
@@ -65,8 +74,16 @@ type rollupQuery struct {
 	first        int // index in dst of the query's own first rollup
 }
 
-func (q *rollupQuery) readBody(body []byte, m *Meta) (reason string) {
+func (q *rollupQuery) readBody(body []byte, kind pageKind, m *Meta) (reason string) {
 	origin := floorTo(m.StartMs, HourMs)
+	if kind == pageDayRollups {
+		days, rest, ok := cutRollups(body, floorTo(origin, DayMs), DayMs, m.ScanSums)
+		if !ok || len(rest) > 0 {
+			return "list of days with ends"
+		}
+		days.ends = true
+		return q.take(&days, DayMs)
+	}
 	hours, rest, ok := cutRollups(body, origin, HourMs, m.ScanSums)
 	if !ok {
 		return "list of hours"

@@ -8,7 +8,7 @@ import (
 )
 
 // sectionWriter writes the section of one shard: blocks, with index pages, rollup
-// pages and pages of day digests between them as they fill, and the page directories.
+// pages and pages of days between them as they fill, and the page directories.
 type sectionWriter struct {
 	out     *output
 	encoder *codec.BlockEncoder
@@ -27,10 +27,12 @@ type sectionWriter struct {
 	index       pageBuilder
 	rollup      pageBuilder
 	digests     pageBuilder
+	days        pageBuilder
 	rollups     rollupBuilder
 	indexPages  []byte // page directory so far
 	rollupPages []byte
 	digestPages []byte
+	dayPages    []byte
 	rollupBody  []byte // scratch
 	page        []byte // scratch
 }
@@ -44,8 +46,9 @@ func (s *sectionWriter) begin(shard uint16) {
 	s.info = ShardInfo{Shard: shard, Offset: s.out.offset}
 	s.digest = 0
 	s.open = false
-	s.indexPages, s.rollupPages, s.digestPages = s.indexPages[:0], s.rollupPages[:0], s.digestPages[:0]
-	s.index.count, s.rollup.count, s.digests.count = 0, 0, 0
+	s.indexPages, s.rollupPages = s.indexPages[:0], s.rollupPages[:0]
+	s.digestPages, s.dayPages = s.digestPages[:0], s.dayPages[:0]
+	s.index.count, s.rollup.count, s.digests.count, s.days.count = 0, 0, 0, 0
 }
 
 // at is the offset within the section.
@@ -201,7 +204,7 @@ func (s *sectionWriter) commitRollups() {
 	if !ok {
 		return
 	}
-	s.rollupBody = s.rollups.appendBody(s.rollupBody[:0])
+	s.rollupBody = s.rollups.appendHours(s.rollupBody[:0])
 	if s.rollup.empty() {
 		s.rollup.begin(s.id, 0, firstMs)
 	} else if !s.rollup.fits(len(s.rollupBody), rollupPageBytes) {
@@ -210,6 +213,11 @@ func (s *sectionWriter) commitRollups() {
 		s.rollup.begin(s.id, 0, firstMs)
 	}
 	s.rollup.add(s.id, s.rollupBody)
+	if firstMs, ok = s.rollups.firstDayMs(); ok {
+		s.rollupBody = s.rollups.appendDays(s.rollupBody[:0])
+		s.dayPages = s.addDays(&s.days, pageDayRollups, s.dayPages, firstMs)
+	}
+	s.rollups.forget()
 }
 
 // commitDayDigests moves the digests of the days that are over into their page.
@@ -219,15 +227,22 @@ func (s *sectionWriter) commitDayDigests() {
 		return
 	}
 	s.rollupBody = appendDayDigests(s.rollupBody[:0], days, floorTo(s.meta.StartMs, DayMs))
-	if s.digests.empty() {
-		s.digests.begin(s.id, 0, days[0].startMs)
-	} else if !s.digests.fits(len(s.rollupBody), indexPageBytes) {
-		s.commitEntry() // no page may come between the blocks of an entry
-		s.digestPages = s.writePage(&s.digests, pageDayDigests, s.digestPages)
-		s.digests.begin(s.id, 0, days[0].startMs)
-	}
-	s.digests.add(s.id, s.rollupBody)
+	s.digestPages = s.addDays(&s.digests, pageDayDigests, s.digestPages, days[0].startMs)
 	s.rollups.digests = days[:0]
+}
+
+// addDays adds rollupBody, an entry about days from firstMs on, to the open page of a kind, or
+// to a new one, and returns the page directory.
+func (s *sectionWriter) addDays(p *pageBuilder, kind pageKind, directory []byte, firstMs int64) []byte {
+	if p.empty() {
+		p.begin(s.id, 0, firstMs)
+	} else if !p.fits(len(s.rollupBody), indexPageBytes) {
+		s.commitEntry() // no page may come between the blocks of an entry
+		directory = s.writePage(p, kind, directory)
+		p.begin(s.id, 0, firstMs)
+	}
+	p.add(s.id, s.rollupBody)
+	return directory
 }
 
 func (s *sectionWriter) endSeries() error {
@@ -260,6 +275,14 @@ func (s *sectionWriter) end() (shardEntry, error) {
 	}
 	if !s.digests.empty() {
 		s.digestPages = s.writePage(&s.digests, pageDayDigests, s.digestPages)
+	}
+	if s.meta.DayRollups {
+		if !s.days.empty() {
+			s.dayPages = s.writePage(&s.days, pageDayRollups, s.dayPages)
+		}
+		s.dayPages = binary.LittleEndian.AppendUint32(s.dayPages, uint32(len(s.dayPages)/pageEntryBytes))
+		s.out.write(s.dayPages)
+		s.out.write(binary.LittleEndian.AppendUint32(nil, directoryChecksum(s.info.Shard, s.dayPages)))
 	}
 	if len(s.digestPages) > 0 {
 		s.out.write(s.digestPages)

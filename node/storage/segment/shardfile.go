@@ -119,11 +119,11 @@ func Renumber(fs vfs.FS, name string, sequence uint64) (Meta, error) {
 	return rewrite(fs, name, func(m *Meta) { m.SequenceLow, m.SequenceHigh = sequence, sequence })
 }
 
-// DropDayDigests makes a finished file that nobody has open one without day digests, and makes
-// that durable. It is for one of which Verify returns PartDayDigests: the next merge makes
-// digests anew. Errors are those of Renumber.
+// DropDayDigests makes a finished file that nobody has open one without day digests and without
+// rollups with ends, and makes that durable. It is for one of which Verify returns
+// PartDayDigests: the next merge makes both anew. Errors are those of Renumber.
 func DropDayDigests(fs vfs.FS, name string) error {
-	_, err := rewrite(fs, name, func(m *Meta) { m.DayDigests = false })
+	_, err := rewrite(fs, name, func(m *Meta) { m.DayDigests, m.DayRollups = false, false })
 	return err
 }
 

@@ -20,7 +20,7 @@ type Options struct {
 	SequenceLow, SequenceHigh uint64
 	BlockSamples              int  // of a full block, to codec.BlockSamplesMax; 0: codec.BlockSamples
 	Dense                     bool // encode for size
-	Rollups                   bool // build rollups by hour and day, and digests by day
+	Rollups                   bool // build rollups by hour and, of a partition of a day or more, by day; and digests by day
 
 	// Scratch, when given, names a file for the life of this process: it keeps the name
 	// with TemporarySuffix behind it, and is not made durable.
@@ -31,6 +31,7 @@ func (o *Options) meta() (Meta, error) {
 	m := Meta{
 		Partition: o.Partition, Level: o.Level, SequenceLow: o.SequenceLow, SequenceHigh: o.SequenceHigh,
 		BlockSamples: o.BlockSamples, Dense: o.Dense, Rollups: o.Rollups, ScanSums: o.Rollups, DayDigests: o.Rollups,
+		DayRollups: o.Rollups && o.hasDays(),
 	}
 	if m.BlockSamples == 0 {
 		m.BlockSamples = codec.BlockSamples
