@@ -190,7 +190,16 @@ func planCreation(s *State, p *nodeSet) []Step {
 	if ready < wanted {
 		return nil
 	}
-	m := &Map{Format: c.Settings.Format(), Cluster: c.Cluster, ID: c.ID, Epoch: 1, Settings: c.Settings, Rows: make([]Row, c.Settings.Shards)}
+	m := p.newMap(&c)
+	return []Step{{Kind: StepCreate, Reason: ReasonCreate, Map: &m}}
+}
+
+// NewMap returns the first map of a cluster, over the nodes of a state. It keeps to no bound, so
+// that maps that are too large can be measured: Map.Validate and Map.Encode refuse those.
+func NewMap(s State, l Limits) Map { return newNodeSet(&s, &l).newMap(&l.Create) }
+
+func (p *nodeSet) newMap(c *Creation) Map {
+	m := Map{Format: c.Settings.Format(), Cluster: c.Cluster, ID: c.ID, Epoch: 1, Settings: c.Settings, Rows: make([]Row, c.Settings.Shards)}
 	t := &targets{nodeSet: p, replication: c.Settings.Replication, wishes: make([]wish, c.Settings.Shards), fullLoads: make([]int, len(p.all))}
 	for shard := range m.Rows {
 		t.wishes[shard] = wish{row: &m.Rows[shard], able: true, witness: none}
@@ -201,7 +210,7 @@ func planCreation(s *State, p *nodeSet) []Step {
 		row.Members, row.Intended = row.Intended, nil
 		m.Rows[shard] = row
 	}
-	return []Step{{Kind: StepCreate, Reason: ReasonCreate, Map: m}}
+	return m
 }
 
 // retirements retires incarnations that no row names any more, when their node has

@@ -1,5 +1,7 @@
 package shardmap
 
+import "slices"
+
 // spread evens out how many rows each node holds, by moves of one row from one node
 // to another. Where no single move helps, it looks for the shortest chain of moves
 // (u→v in one row, v→w in another): it unloads u and loads w, and leaves v as it is.
@@ -14,6 +16,7 @@ type spread struct {
 	// cost of moving a row: less is better, negative: not allowed.
 	cost func(row, from, to int) int
 	move func(row, from, to int)
+	held [][]int // by node: its rows that may be moved away, in their order; kept by even
 }
 
 // edge is how a search reached a node.
@@ -22,6 +25,12 @@ type edge struct{ row, from int }
 // even makes moves until no chain takes a row from a node to one that has at least
 // two fewer. Each chain lowers the sum of squared loads, so it ends.
 func (s *spread) even() {
+	s.held = make([][]int, len(s.loads))
+	for row := range s.rows {
+		for _, node := range s.nodes(row) {
+			s.held[node] = append(s.held[node], row)
+		}
+	}
 	spent := make([]bool, len(s.loads))
 	for {
 		from := -1
@@ -44,20 +53,34 @@ func (s *spread) even() {
 // unload makes the shortest chain of moves from a node to one with at least two rows
 // fewer; of several such nodes to the one with the fewest.
 func (s *spread) unload(from int) bool {
+	var lacking []int
+	for node, load := range s.loads {
+		if s.take[node] && load <= s.loads[from]-2 {
+			lacking = append(lacking, node)
+		}
+	}
+	if len(lacking) == 0 {
+		return false
+	}
+	// Most chains are one move, for which the other nodes need not be looked at.
 	reached := make([]*edge, len(s.loads))
 	reached[from] = &edge{-1, -1}
-	level := []int{from}
-	for len(level) > 0 {
+	if best := s.emptiest(s.reach(from, lacking, reached)); best >= 0 {
+		s.follow(best, reached)
+		return true
+	}
+	all := make([]int, 0, len(s.loads))
+	for node, take := range s.take {
+		if take {
+			all = append(all, node)
+		}
+	}
+	for level := []int{from}; len(level) > 0; {
 		var next []int
 		for _, node := range level {
-			next = append(next, s.reach(node, reached)...)
+			next = append(next, s.reach(node, all, reached)...)
 		}
-		best := -1
-		for _, node := range next {
-			if s.loads[node] <= s.loads[from]-2 && (best < 0 || s.loads[node] < s.loads[best]) {
-				best = node
-			}
-		}
+		best := s.emptiest(slices.DeleteFunc(slices.Clone(next), func(node int) bool { return s.loads[node] > s.loads[from]-2 }))
 		if best >= 0 {
 			s.follow(best, reached)
 			return true
@@ -67,31 +90,42 @@ func (s *spread) unload(from int) bool {
 	return false
 }
 
-// reach finds the nodes to which a move from node leads, each by its cheapest row.
-func (s *spread) reach(node int, reached []*edge) []int {
-	best := make([]edge, len(s.loads))
-	costs := make([]int, len(s.loads))
+// emptiest returns the first of the nodes with the fewest rows; -1: of none.
+func (s *spread) emptiest(nodes []int) int {
+	best := -1
+	for _, node := range nodes {
+		if best < 0 || s.loads[node] < s.loads[best] {
+			best = node
+		}
+	}
+	return best
+}
+
+// reach finds which of the targets a move from node leads to, each by its cheapest row.
+func (s *spread) reach(node int, targets []int, reached []*edge) []int {
+	best := make([]edge, len(targets))
+	costs := make([]int, len(targets))
 	for i := range costs {
 		costs[i] = -1
 	}
-	for row := range s.rows {
-		if !contains(s.nodes(row), node) || inChain(node, row, reached) {
+	for _, row := range s.held[node] {
+		if inChain(node, row, reached) {
 			continue
 		}
-		for to := range s.loads {
-			if !s.take[to] || reached[to] != nil || costs[to] == 0 {
+		for i, to := range targets {
+			if reached[to] != nil || costs[i] == 0 {
 				continue
 			}
-			if cost := s.cost(row, node, to); cost >= 0 && (costs[to] < 0 || cost < costs[to]) {
-				best[to], costs[to] = edge{row, node}, cost
+			if cost := s.cost(row, node, to); cost >= 0 && (costs[i] < 0 || cost < costs[i]) {
+				best[i], costs[i] = edge{row, node}, cost
 			}
 		}
 	}
 	var found []int
-	for to, cost := range costs {
+	for i, cost := range costs {
 		if cost >= 0 {
-			reached[to] = &best[to]
-			found = append(found, to)
+			reached[targets[i]] = &best[i]
+			found = append(found, targets[i])
 		}
 	}
 	return found
@@ -115,6 +149,9 @@ func (s *spread) follow(to int, reached []*edge) {
 			return
 		}
 		s.move(e.row, e.from, to)
+		s.held[e.from] = slices.DeleteFunc(s.held[e.from], func(row int) bool { return row == e.row })
+		at, _ := slices.BinarySearch(s.held[to], e.row)
+		s.held[to] = slices.Insert(s.held[to], at, e.row)
 		to = e.from
 	}
 }
