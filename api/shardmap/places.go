@@ -95,9 +95,11 @@ func overfull(n NodeInfo, shareMax float64) bool {
 }
 
 // present reports whether a member is of its node's present incarnation.
-func (p *nodeSet) present(m Member) bool {
-	at := &p.all[p.byID[m.Node]]
-	return at.incarnation == "" || at.incarnation == m.Incarnation
+func (p *nodeSet) present(m Member) bool { return p.all[p.byID[m.Node]].has(m) }
+
+// has reports whether a member on the node is of its present incarnation.
+func (n *plannedNode) has(m Member) bool {
+	return n.incarnation == "" || n.incarnation == m.Incarnation
 }
 
 // live reports whether a member's process runs.
@@ -140,6 +142,17 @@ func (p *nodeSet) crowdingWith(nodes []int, node int) int {
 	same := 0
 	for _, other := range nodes {
 		if other != node && p.all[other].zone == p.all[node].zone {
+			same++
+		}
+	}
+	return same
+}
+
+// crowdingAfter counts the nodes in the zone of one that comes for another.
+func (p *nodeSet) crowdingAfter(nodes []int, from, to int) int {
+	same := 0
+	for _, other := range nodes {
+		if other != from && p.all[other].zone == p.all[to].zone {
 			same++
 		}
 	}

@@ -23,7 +23,8 @@ type spread struct {
 type edge struct{ row, from int }
 
 // even makes moves until no chain takes a row from a node to one that has at least
-// two fewer. Each chain lowers the sum of squared loads, so it ends.
+// two fewer. Each chain lowers the sum of squared loads, so it ends. A node that no chain
+// unloads is not tried again before all others are, as a search that finds nothing goes far.
 func (s *spread) even() {
 	s.held = make([][]int, len(s.loads))
 	for row := range s.rows {
@@ -31,7 +32,7 @@ func (s *spread) even() {
 			s.held[node] = append(s.held[node], row)
 		}
 	}
-	spent := make([]bool, len(s.loads))
+	spent, moved := make([]bool, len(s.loads)), false
 	for {
 		from := -1
 		for node, load := range s.loads {
@@ -39,46 +40,87 @@ func (s *spread) even() {
 				from = node
 			}
 		}
-		if from < 0 {
+		switch {
+		case from >= 0 && s.unload(from):
+			moved = true
+		case from >= 0:
+			s.spend(from, spent)
+		case !moved:
 			return
+		default: // a move may have opened a way for those that had none
+			clear(spent)
+			moved = false
 		}
-		if !s.unload(from) {
-			spent[from] = true
-			continue
-		}
-		clear(spent)
 	}
 }
 
-// unload makes the shortest chain of moves from a node to one with at least two rows
-// fewer; of several such nodes to the one with the fewest.
-func (s *spread) unload(from int) bool {
-	var lacking []int
-	for node, load := range s.loads {
-		if s.take[node] && load <= s.loads[from]-2 {
-			lacking = append(lacking, node)
+// spend marks a node that no chain unloads, and all of whom the same is certain: those that it
+// leads to, even if a row could be moved twice, and that have no more rows than it.
+func (s *spread) spend(from int, spent []bool) {
+	spent[from] = true
+	if len(s.lacking(from)) == 0 {
+		for node, load := range s.loads {
+			spent[node] = spent[node] || load <= s.loads[from]
 		}
+		return
 	}
-	if len(lacking) == 0 {
-		return false
-	}
-	// Most chains are one move, for which the other nodes need not be looked at.
 	reached := make([]*edge, len(s.loads))
 	reached[from] = &edge{-1, -1}
-	if best := s.emptiest(s.reach(from, lacking, reached)); best >= 0 {
-		s.follow(best, reached)
-		return true
+	all := s.takers()
+	found := []int{from}
+	for i := 0; i < len(found); i++ {
+		for _, node := range s.reach(found[i], all, reached, true) {
+			if s.loads[node] <= s.loads[from]-2 {
+				return
+			}
+			found = append(found, node)
+		}
 	}
+	for _, node := range found {
+		spent[node] = spent[node] || s.loads[node] <= s.loads[from]
+	}
+}
+
+// lacking returns the nodes that may get rows and have at least two fewer than a node.
+func (s *spread) lacking(than int) (nodes []int) {
+	for node, load := range s.loads {
+		if s.take[node] && load <= s.loads[than]-2 {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// takers returns the nodes that may get rows.
+func (s *spread) takers() []int {
 	all := make([]int, 0, len(s.loads))
 	for node, take := range s.take {
 		if take {
 			all = append(all, node)
 		}
 	}
+	return all
+}
+
+// unload makes the shortest chain of moves from a node to one with at least two rows
+// fewer; of several such nodes to the one with the fewest.
+func (s *spread) unload(from int) bool {
+	lacking := s.lacking(from)
+	if len(lacking) == 0 {
+		return false
+	}
+	// Most chains are one move, for which the other nodes need not be looked at.
+	reached := make([]*edge, len(s.loads))
+	reached[from] = &edge{-1, -1}
+	if best := s.emptiest(s.reach(from, lacking, reached, false)); best >= 0 {
+		s.follow(best, reached)
+		return true
+	}
+	all := s.takers()
 	for level := []int{from}; len(level) > 0; {
 		var next []int
 		for _, node := range level {
-			next = append(next, s.reach(node, all, reached)...)
+			next = append(next, s.reach(node, all, reached, false)...)
 		}
 		best := s.emptiest(slices.DeleteFunc(slices.Clone(next), func(node int) bool { return s.loads[node] > s.loads[from]-2 }))
 		if best >= 0 {
@@ -101,15 +143,16 @@ func (s *spread) emptiest(nodes []int) int {
 	return best
 }
 
-// reach finds which of the targets a move from node leads to, each by its cheapest row.
-func (s *spread) reach(node int, targets []int, reached []*edge) []int {
+// reach finds which of the targets a move from node leads to, each by its cheapest row: one that
+// the chain to node uses already only if rows may be moved twice.
+func (s *spread) reach(node int, targets []int, reached []*edge, twice bool) []int {
 	best := make([]edge, len(targets))
 	costs := make([]int, len(targets))
 	for i := range costs {
 		costs[i] = -1
 	}
 	for _, row := range s.held[node] {
-		if inChain(node, row, reached) {
+		if !twice && inChain(node, row, reached) {
 			continue
 		}
 		for i, to := range targets {

@@ -191,7 +191,7 @@ func (t *targets) moveCost(w *wish, node int, role Role) int {
 		}
 		member := w.row.Members[i]
 		switch {
-		case !t.present(member):
+		case !t.all[at].has(member):
 		case member.Role == role:
 			return costFree
 		case !w.row.madeAs(member.as(role)):
@@ -278,8 +278,11 @@ func (t *targets) evenFullsOf(plannedOnly bool) {
 	}
 	s.cost = func(shard, from, to int) int {
 		w := &t.wishes[shard]
+		if contains(w.fulls, to) || t.crowdingAfter(w.fulls, from, to) > t.crowdingWith(w.fulls, from) {
+			return -1
+		}
 		here := t.moveCost(w, from, Full) == costFree
-		if plannedOnly && here || contains(w.fulls, to) || t.crowding(replaced(w.fulls, from, to)) > t.crowding(w.fulls) {
+		if plannedOnly && here {
 			return -1
 		}
 		// A move away from where the data is costs one more than changing a plan.
