@@ -148,7 +148,11 @@ const standaloneNodesMax = 16
 // other. The error has a line for each problem.
 func (s *standaloneSettings) Validate() error {
 	var v settings.Validation
-	v.Between("shards", s.shards, 1, settings.ShardsMax)
+	if s.nodes > 1 {
+		settings.ValidateClusterShards(&v, s.shards)
+	} else {
+		v.Between("shards", s.shards, 1, settings.ShardsMax)
+	}
 	v.Between("nodes", s.nodes, 1, standaloneNodesMax)
 	v.Between("replication", s.replication, 1, min(settings.ReplicationMax, max(s.nodes, 1)))
 	s.StorageFlags.Validate(&v)

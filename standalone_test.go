@@ -140,6 +140,7 @@ func TestBounds(t *testing.T) {
 	}
 	for bad, want := range map[string]string{
 		"--shards=0":                    `--shards: invalid value "0": expected 1 to 4096`,
+		"--shards=2049 --nodes=3":       `--shards: invalid value "2049": expected 1 to 2048 in a cluster: etcd takes no larger shard map`,
 		"--shards=4097":                 `--shards: invalid value "4097": expected 1 to 4096`,
 		"--retention=59m":               `--retention: invalid value "59m": expected 0, for ever, or at least 1h`,
 		"--data-dir=":                   `--data-dir: invalid value "": expected the name of a folder`,

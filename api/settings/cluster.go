@@ -23,7 +23,8 @@ type Cluster struct {
 // Defaults of a new cluster.
 const (
 	ShardsDefault      = 128
-	ShardsMax          = 4096
+	ShardsMax          = 4096               // of a data folder
+	ClusterShardsMax   = shardmap.ShardsMax // of a cluster, whose map etcd has to take
 	ReplicationDefault = 2
 	ReplicationMax     = 3
 	ClusterNameDefault = "tickmesh"
@@ -56,7 +57,7 @@ func (s *Cluster) Validate(v *Validation) {
 		v.Refuse("cluster", s.Name, name)
 	}
 	if s.Shards != 0 {
-		v.Between("shards", s.Shards, 1, ShardsMax)
+		ValidateClusterShards(v, s.Shards)
 	}
 	if s.Replication != 0 {
 		v.Between("replication", s.Replication, 1, ReplicationMax)
@@ -69,6 +70,13 @@ func (s *Cluster) Validate(v *Validation) {
 		if _, _, err := net.SplitHostPort(bare); err != nil {
 			v.Refuse("etcd-endpoints", endpoint, "expected host:port")
 		}
+	}
+}
+
+// ValidateClusterShards refuses a number of shards whose map would not fit into a request to etcd.
+func ValidateClusterShards(v *Validation, shards Count) {
+	if shards < 1 || shards > ClusterShardsMax {
+		v.Refuse("shards", shards.String(), fmt.Sprintf("expected 1 to %d in a cluster: etcd takes no larger shard map", ClusterShardsMax))
 	}
 }
 

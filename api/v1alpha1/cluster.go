@@ -92,10 +92,11 @@ type TickMeshClusterSpec struct {
 	// +kubebuilder:validation:Maximum=3
 	// +optional
 	Replication int32 `json:"replication,omitempty"`
-	// Shards that the series are spread over. Cannot be changed. Default: 128.
+	// Shards that the series are spread over, 2048 at most: etcd takes no larger map of
+	// them. Cannot be changed. Default: 128.
 	// +kubebuilder:default=128
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=4096
+	// +kubebuilder:validation:Maximum=2048
 	// +optional
 	Shards int32 `json:"shards,omitempty"`
 	// When a node makes its log safe against a power cut: always (before each answer) or

@@ -94,7 +94,7 @@ func TestClusterIsChecked(t *testing.T) {
 		{"demo", "nodes: {count: 2}", ""},
 		{"demo", "nodes: {count: 1}", "raise nodes.count"},
 		{"demo", "replication: 4", "less than or equal to 3"},
-		{"demo", "shards: 4097", "4096"},
+		{"demo", "shards: 2049", "2048"},
 		{"demo", "nodes: {count: 0}", "greater than or equal to 1"},
 		{"1demo", "", "begins with a letter"},
 		{"de.mo", "", "begins with a letter"},

@@ -87,6 +87,11 @@ func New(o Options) (*Loop, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	if c := &o.Limits.Create; c.Cluster != "" {
+		if err := c.Settings.Validate(); err != nil { // else nothing would ever be planned
+			return nil, fmt.Errorf("the cluster cannot be created: %w", err)
+		}
+	}
 	if c := &o.Limits.Create; c.Cluster != "" && c.ID == "" {
 		// A new cluster always has a shard key: only those of earlier versions have none.
 		for _, drawn := range []*string{&c.ID, &c.Settings.ShardKey} {

@@ -192,6 +192,17 @@ func TestLoopPlacesNodes(t *testing.T) {
 
 // TestTwoLoops lets two loops act at once, as when one does not know yet that
 // another was elected.
+// TestLoopRefusesTooManyShards: a cluster whose map would not fit into the store is refused at once, and not
+// waited for.
+func TestLoopRefusesTooManyShards(t *testing.T) {
+	limits := shardmap.DefaultLimits()
+	limits.Create = shardmap.Creation{Cluster: "test", Settings: shardmap.Settings{Shards: shardmap.ShardsMax + 1, Replication: 1}}
+	_, err := New(Options{Store: newCluster(t).store, Name: "r", Limits: limits})
+	if !errors.Is(err, shardmap.ErrMap) || !strings.Contains(err.Error(), "2049 shards, not 1 to 2048") {
+		t.Fatalf("made a loop: %v", err)
+	}
+}
+
 func TestTwoLoops(t *testing.T) {
 	c := newCluster(t)
 	for _, name := range []string{"one", "two"} {
