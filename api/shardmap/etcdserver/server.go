@@ -46,8 +46,9 @@ const (
 	startTimeout      = time.Minute
 	stopTimeout       = 20 * time.Second
 	memberName        = "embedded"
-	// Old versions are of use only to watches that were away for a while.
-	compactionRetention = "30m"
+	// Old versions are of use only to watches that were away for a while, and these can read all anew. While
+	// shards move, each change writes the whole map, and versions of two such times have to fit into the quota.
+	compactionRetention = "1m"
 	snapshotEntries     = 5_000
 )
 
