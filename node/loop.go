@@ -33,8 +33,10 @@ const (
 	SyncOff      SyncMode = "off"      // when the operating system likes
 )
 
+// TickInterval is the length of a tick of replica.Host.
+const TickInterval = 50 * time.Millisecond
+
 const (
-	tickInterval   = 50 * time.Millisecond
 	roundsInFlight = 3 // being written or applied; more only adds delay
 	spaceRetry     = 100 * time.Millisecond
 )
@@ -149,7 +151,7 @@ func (l *loop) close() {
 
 func (l *loop) run() {
 	defer l.end()
-	ticker := time.NewTicker(tickInterval)
+	ticker := time.NewTicker(TickInterval)
 	defer ticker.Stop()
 	for !l.taken.closed {
 		select {

@@ -168,7 +168,7 @@ func (n *Node) confirmStale(shards []uint16, stalenessMaxMs uint64) (all bool) {
 	failed := n.loop.queue.do(func() {
 		for _, shard := range shards {
 			status, err := n.loop.machine.Host().Status(shard)
-			age := uint64(status.Heard+1) * uint64(tickInterval.Milliseconds())
+			age := uint64(status.Heard+1) * uint64(TickInterval.Milliseconds())
 			if err != nil || status.Role != shardmap.Full || status.Leader == "" || status.Installing ||
 				n.Applied(shard) < status.Commit || age > stalenessMaxMs {
 				all = false

@@ -43,11 +43,13 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// UpdateInterval is how often a node tells the store of itself though it has nothing to tell.
+const UpdateInterval = 15 * time.Second
+
 const (
 	registerTimeout = 20 * time.Second // longer than a lease that a killed process left
 	retryDelayMin   = 200 * time.Millisecond
 	retryDelayMax   = 5 * time.Second
-	updateInterval  = 15 * time.Second
 	publishRetry    = 500 * time.Millisecond
 	storeTimeout    = 5 * time.Second
 	// adoptInterval is the least time between two maps from the watch. A map is synced to
@@ -294,7 +296,7 @@ func (a *Agent) lost() <-chan struct{} {
 // stayRegistered keeps the entry fresh, and enters the node again when it is lost.
 func (a *Agent) stayRegistered(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		delay, err := updateInterval, a.tell(ctx)
+		delay, err := UpdateInterval, a.tell(ctx)
 		if failures++; err == nil {
 			failures = 0
 		} else if ctx.Err() == nil {

@@ -20,9 +20,9 @@ const (
 	// what must not wait behind reads: streams of writes, and probes, of which a router
 	// has a few for each node.
 	laneCallsMax = transport.StreamsMax * 2 / 3
-	// lanesMax bounds the connections to one node: 64 queries (--query-running-max) make
+	// LanesMax bounds the connections to one node: 64 queries (--query-running-max) make
 	// Limits.ReadCallsMax calls each at most.
-	lanesMax = 16
+	LanesMax = 16
 )
 
 // laneIdleMax is how long a connection beside the first stays open without a call.
@@ -30,7 +30,7 @@ const laneIdleMax = time.Minute
 
 // errLanesFull refuses a call that no connection has room for. It does not wait, as it may be
 // what the calls that have the room wait for: a visitor that needs the rest of its series.
-var errLanesFull = fmt.Errorf("%w: %d calls to the node run at once at most", series.ErrOverloaded, lanesMax*laneCallsMax)
+var errLanesFull = fmt.Errorf("%w: %d calls to the node run at once at most", series.ErrOverloaded, LanesMax*laneCallsMax)
 
 // lanes carry the calls of a router to one node that may be many. A connection runs a bounded
 // number of calls, so more of them are opened as they are needed. Calls go to the first one
@@ -65,7 +65,7 @@ func (l *lanes) acquire() (conn *grpc.ClientConn, release func(), err error) {
 	}
 	at := slices.IndexFunc(l.list, func(lane *lane) bool { return lane.calls < laneCallsMax })
 	if at < 0 {
-		if len(l.list) == lanesMax {
+		if len(l.list) == LanesMax {
 			return nil, nil, errLanesFull
 		}
 		conn, err := l.open()

@@ -43,7 +43,7 @@ func TestLanes(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"acquire": func(t *rapid.T) {
 				for range rapid.IntRange(1, 2*laneCallsMax).Draw(t, "calls") {
-					full := len(running) == lanesMax*laneCallsMax
+					full := len(running) == LanesMax*laneCallsMax
 					conn, release, err := l.acquire()
 					if (err != nil) != full || err != nil && !errors.Is(err, series.ErrOverloaded) {
 						t.Fatalf("%d calls run: %v", len(running), err)
@@ -65,7 +65,7 @@ func TestLanes(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				connections, calls := l.counts()
-				if calls != len(running) || connections > lanesMax || connections < (len(running)+laneCallsMax-1)/laneCallsMax {
+				if calls != len(running) || connections > LanesMax || connections < (len(running)+laneCallsMax-1)/laneCallsMax {
 					t.Fatalf("%d calls on %d connections, want %d", calls, connections, len(running))
 				}
 				for _, n := range on {

@@ -35,11 +35,14 @@ type Limits struct {
 	WriteBytesMax    int64         // of frames in flight; default 128 MiB
 	StreamBytesMax   int64         // of frames that wait for, or on, one stream; default 32 MiB
 	Streams          int           // for writes, to each node; default 1: on more of them fewer frames go together
-	ReadCallsMax     int           // of one read at once; default 16
+	ReadCallsMax     int           // of one read at once; default ReadCallsDefault
 	ReadBytesMax     int64         // that one read holds until a shard or node has answered; default 64 MiB
 	SeriesBytesHeld  int           // of one series until it is complete, for each call of a scan; default 4 MiB
 	ResolverBytesMax int64         // default 256 MiB
 }
+
+// ReadCallsDefault is the default of Limits.ReadCallsMax.
+const ReadCallsDefault = 16
 
 func orDefault[T int | int64 | time.Duration](v *T, d T) {
 	if *v <= 0 {
@@ -66,7 +69,7 @@ func (o *Options) setDefaults() {
 	orDefault(&l.WriteBytesMax, 128<<20)
 	orDefault(&l.StreamBytesMax, 32<<20)
 	orDefault(&l.Streams, 1)
-	orDefault(&l.ReadCallsMax, 16)
+	orDefault(&l.ReadCallsMax, ReadCallsDefault)
 	orDefault(&l.ReadBytesMax, 64<<20)
 	orDefault(&l.SeriesBytesHeld, 4<<20)
 	orDefault(&l.ResolverBytesMax, 256<<20)
