@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +21,17 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the golden files in testdata anew")
 
 // sets are values that charts are rendered with: files in testdata.
-func sets() []string { return []string{"default", "operator", "full"} }
+func sets() []string {
+	return []string{"default", "operator", "full", "cluster", "operator-default", "operator-full"}
+}
+
+// chartOf returns the folder of the chart that a set is of.
+func chartOf(set string) string {
+	if strings.HasPrefix(set, "operator-") {
+		return "tickmesh-operator"
+	}
+	return "tickmesh"
+}
 
 func valuesOf(set string) string { return filepath.Join("testdata", set+".values.yaml") }
 
@@ -54,9 +66,9 @@ func helm(t *testing.T, args ...string) (string, error) {
 }
 
 // render returns the objects of a release named "metrics-db" in the namespace "db".
-func render(t *testing.T, values string, more ...string) string {
+func render(t *testing.T, set string, more ...string) string {
 	t.Helper()
-	args := []string{"template", "metrics-db", "tickmesh", "--namespace", "db", "--kube-version", "v1.34.0", "--values", values}
+	args := []string{"template", "metrics-db", chartOf(set), "--namespace", "db", "--kube-version", "v1.34.0", "--values", valuesOf(set)}
 	out, err := helm(t, append(args, more...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +78,7 @@ func render(t *testing.T, values string, more ...string) string {
 
 func TestLint(t *testing.T) {
 	for _, set := range sets() {
-		if out, err := helm(t, "lint", "--strict", "tickmesh", "--values", valuesOf(set)); err != nil {
+		if out, err := helm(t, "lint", "--strict", chartOf(set), "--values", valuesOf(set)); err != nil {
 			t.Errorf("%s: %v\n%s", set, err, out)
 		}
 	}
@@ -77,7 +89,7 @@ func TestLint(t *testing.T) {
 func TestGolden(t *testing.T) {
 	for _, set := range sets() {
 		path := filepath.Join("testdata", set+".yaml")
-		got := withoutRules(render(t, valuesOf(set)))
+		got := withoutRules(render(t, set))
 		if *rewrite {
 			if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 				t.Fatal(err)
@@ -96,7 +108,7 @@ func TestGolden(t *testing.T) {
 func withoutRules(text string) string {
 	all := strings.Split(text, "\n---\n")
 	for i, document := range all {
-		made := strings.Contains(document, "templates/role.yaml\n") || strings.Contains(document, "templates/users.yaml\n")
+		made := strings.Contains(document, "templates/operator/role.yaml\n") || strings.Contains(document, "templates/operator/users.yaml\n")
 		if made && strings.Contains(document, "\nkind: ClusterRole\n") {
 			head, _, _ := strings.Cut(document, "\nrules:\n")
 			all[i] = head + "\nrules: []"
@@ -119,6 +131,17 @@ func TestRefusals(t *testing.T) {
 		{"operator.namespaces={elsewhere}", "operator.namespaces leaves out db"},
 		{"monitoring.operatorMonitor=Monitor", "/monitoring/operatorMonitor"},
 		{"surplus=1", "surplus"},
+		{"operator.enabled=false,cluster.enabled=false", "nothing is left to install"},
+		{"operator.enabled=false,monitoring.rules=true", "monitoring.rules belongs to the operator"},
+		{"operator.extraArgs={--namespaces=other}", "operator.namespaces names the namespaces"},
+		{"operator.extraArgs={--metrics-addr}", "operator.extraArgs has --metrics-addr"},
+		{"operator.extraArgs={log-level}", "/operator/extraArgs/0"},
+		{"operator.extraEnv[0].name=POD_NAMESPACE", "the chart sets"},
+		{"operator.serviceAccount.create=false", "set operator.serviceAccount.name"},
+		{"operator.topologySpreadConstraints[0].topologyKey=zone", "/operator/topologySpreadConstraints/0"},
+		{"image.digest=sha256:" + strings.Repeat("0", 64), "set the tag of the same image"},
+		{"image.digest=latest", "/image/digest"},
+		{"global.imageRegistry=https://registry.example", "/global/imageRegistry"},
 	} {
 		out, err := helm(t, "template", "x", "tickmesh", "--namespace", "db", "--kube-version", "v1.34.0", "--set", c.set)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -140,7 +163,7 @@ func TestRefusals(t *testing.T) {
 // Values of an older chart, which an upgrade may keep (--reuse-values), lack what came after it: the
 // operator starts with its own defaults for that.
 func TestValuesOfAnOlderChart(t *testing.T) {
-	out := render(t, valuesOf("default"), "--set", "operator.upgradePause=null")
+	out := render(t, "default", "--set", "operator.upgradePause=null")
 	if strings.Contains(out, "--upgrade-pause") {
 		t.Error("the operator is told a pause that nobody has set")
 	}
@@ -169,7 +192,7 @@ func documents[T any](t *testing.T, text, kind string) (list []T) {
 // The operator has the rights of its markers: everywhere, or in its namespaces, and then
 // of what has no namespace exactly those.
 func TestRights(t *testing.T) {
-	content, err := os.ReadFile("tickmesh/files/role.yaml")
+	content, err := os.ReadFile("tickmesh-operator/files/role.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,11 +216,11 @@ func TestRights(t *testing.T) {
 		t.Fatalf("there is no role %s", name)
 		return nil
 	}
-	everywhere := render(t, valuesOf("default"))
+	everywhere := render(t, "default")
 	if got := roleOf(everywhere, "db-metrics-db-operator"); !slices.Equal(got, rights(marked.Rules)) {
 		t.Errorf("everywhere: %v", got)
 	}
-	some := render(t, valuesOf("full"))
+	some := render(t, "full")
 	if got := roleOf(some, "db-metrics-db-operator"); len(wide) == 0 || !slices.Equal(got, wide) {
 		t.Errorf("everywhere: %v, want %v", got, wide)
 	}
@@ -242,10 +265,91 @@ func TestVersions(t *testing.T) {
 		}
 		_, rest, _ := strings.Cut(string(source), c.before)
 		version, _, ok := strings.Cut(rest, c.after)
-		chart, err := os.ReadFile("tickmesh/Chart.yaml")
-		values, failed := os.ReadFile("tickmesh/values.yaml")
-		if want := strings.ReplaceAll(c.in, "%s", version); !ok || err != nil || failed != nil || !strings.Contains(string(chart)+string(values), want) {
-			t.Errorf("%s has %q, but the chart has no %q", c.source, version, want)
+		for _, folder := range []string{"tickmesh", "tickmesh-operator"} {
+			chart, err := os.ReadFile(folder + "/Chart.yaml")
+			values, failed := os.ReadFile(folder + "/values.yaml")
+			if want := strings.ReplaceAll(c.in, "%s", version); !ok || err != nil || failed != nil || !strings.Contains(string(chart)+string(values), want) {
+				t.Errorf("%s has %q, but the chart %s has no %q", c.source, version, folder, want)
+			}
 		}
+	}
+}
+
+// ofOthers are values for objects that other programs read, and that are long.
+const ofOthers = "monitoring.operatorMonitor=ServiceMonitor,monitoring.rules=true,monitoring.dashboards=true"
+
+// Whatever can be set is set in one of the sets, or for what others read, to something else than its default.
+func TestEveryValueIsTried(t *testing.T) {
+	read := func(path string) map[string]any {
+		content, err := os.ReadFile(path)
+		var values map[string]any
+		if err == nil {
+			err = yaml.Unmarshal(content, &values)
+		}
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		return values
+	}
+	var walk func(name string, value any, tried []any)
+	walk = func(name string, value any, tried []any) {
+		if below, ok := value.(map[string]any); ok && len(below) > 0 {
+			for key, value := range below {
+				var inner []any
+				for _, values := range tried {
+					if m, ok := values.(map[string]any); ok && m[key] != nil {
+						inner = append(inner, m[key])
+					}
+				}
+				walk(name+"."+key, value, inner)
+			}
+			return
+		}
+		name = strings.TrimPrefix(name, ".")
+		if !strings.Contains(ofOthers, name+"=") && !slices.ContainsFunc(tried, func(other any) bool { return !reflect.DeepEqual(value, other) }) {
+			t.Errorf("no set sets %s to anything else than %v", name, value)
+		}
+	}
+	for _, chart := range []string{"tickmesh", "tickmesh-operator"} {
+		var tried []any
+		for _, set := range sets() {
+			tried = append(tried, read(valuesOf(set)))
+		}
+		walk("", read(filepath.Join(chart, "values.yaml")), tried)
+	}
+}
+
+// Who may not make roles gets none, and no Job that needs some.
+func TestWithoutRoles(t *testing.T) {
+	out := render(t, "operator-full")
+	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Job"} {
+		if n := len(documents[map[string]any](t, out, kind)); n != 0 {
+			t.Errorf("%d of %s", n, kind)
+		}
+	}
+	d := only(t, out, "Deployment", "-operator", deploymentName)
+	if d.Spec.Template.Spec.ServiceAccountName != "mine" {
+		t.Error(d.Spec.Template.Spec.ServiceAccountName)
+	}
+}
+
+// The operator's chart renders what the chart of a cluster renders for it, and the two together all of it.
+func TestTwoChartsAreTheOne(t *testing.T) {
+	sources := regexp.MustCompile("(?m)^(---|# Source: .*)\n")
+	objects := func(set string, more ...string) (list []string) {
+		for document := range strings.SplitSeq(render(t, set, more...), "\n---\n") {
+			document = sources.ReplaceAllString(document, "")
+			document = strings.ReplaceAll(document, "helm.sh/chart: tickmesh-operator-", "helm.sh/chart: tickmesh-")
+			if document = strings.TrimSpace(document); document != "" {
+				list = append(list, document)
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	one := objects("default")
+	two := append(objects("operator-default"), objects("default", "--set", "operator.enabled=false")...)
+	if slices.Sort(two); len(one) < 10 || !slices.Equal(one, two) {
+		t.Errorf("one chart renders %d objects:\n%s\ntwo %d:\n%s", len(one), strings.Join(one, "\n"), len(two), strings.Join(two, "\n"))
 	}
 }

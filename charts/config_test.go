@@ -65,7 +65,7 @@ func roleName(r *rbacv1.ClusterRole) string      { return r.Name }
 // What the operator may do, what it is told, and what its pod may do are what the chart renders with
 // its default values; so are the rights of people.
 func testConfigAsChart(t *testing.T, s *apiServer) {
-	chart := render(t, valuesOf("default"))
+	chart := render(t, "default")
 	config := s.kubectl(t, "kustomize", filepath.Join(configFolder, "default"))
 	a := only(t, chart, "Deployment", "-operator", deploymentName)
 	b := only(t, config, "Deployment", "-operator", deploymentName)
@@ -236,7 +236,7 @@ images:
 			t.Errorf("no %s in\n%s", kind, applied)
 		}
 	}
-	rendered := render(t, valuesOf("default"), "--set", "monitoring.rules=true,monitoring.operatorMonitor=PodMonitor")
+	rendered := render(t, "default", "--set", "monitoring.rules=true,monitoring.operatorMonitor=PodMonitor")
 	x, y := documents[map[string]any](t, rendered, "PrometheusRule"), documents[map[string]any](t, out, "PrometheusRule")
 	if len(x) != 1 || len(y) != 1 || !equality.Semantic.DeepEqual(x[0]["spec"], y[0]["spec"]) {
 		t.Error("the alerts are not those of the chart")

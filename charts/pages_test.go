@@ -2,16 +2,20 @@ package charts_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
 // A real API server takes the objects that the page about operating shows.
@@ -41,7 +45,8 @@ func testPages(t *testing.T, s *apiServer) {
 	}
 }
 
-// The manifest for k3s installs this version of the chart, with values that it takes.
+// The manifest for k3s installs this version of the chart from the archive that `make chart` writes, with the
+// values for k3s, and so does `helm install` from the checkout.
 func TestK3sManifest(t *testing.T) {
 	content, err := os.ReadFile("k3s.yaml")
 	if err != nil {
@@ -55,21 +60,32 @@ func TestK3sManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if _, err := helm(t, "package", "tickmesh", "--destination", dir); err != nil {
-		t.Fatal(err)
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/chart", "-out", dir)
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	archives, err := filepath.Glob(filepath.Join(dir, "tickmesh-[0-9]*.tgz"))
 	if err != nil || len(archives) != 1 {
 		t.Fatal(archives, err)
 	}
 	if name := filepath.Base(archives[0]); manifest.Kind != "HelmChart" || !strings.HasSuffix(manifest.Spec.Chart, "/static/charts/"+name) || strings.Count(string(content), name) != 2 {
 		t.Errorf("%s installs %s, the chart is %s", manifest.Kind, manifest.Spec.Chart, name)
 	}
-	values := filepath.Join(dir, "values.yaml")
+	values := filepath.Join(dir, "manifest.yaml")
 	if err := os.WriteFile(values, []byte(manifest.Spec.ValuesContent), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := helm(t, "template", "tickmesh", archives[0], "--values", values, "--kube-version", "v1.34.0"); err != nil || !strings.Contains(out, "name: demo\n") {
-		t.Errorf("%v\n%s", err, out)
+	rendered := func(chart, values string, more ...string) *v1alpha1.TickMeshCluster {
+		out, err := helm(t, append([]string{"template", "tickmesh", chart, "--values", values, "--kube-version", "v1.34.0"}, more...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return only(t, out, "TickMeshCluster", "demo", func(c *v1alpha1.TickMeshCluster) string { return c.Name })
+	}
+	a := rendered(archives[0], values)
+	b := rendered("tickmesh", filepath.Join(dir, "values-k3s.yaml"), "--set", "cluster.name=demo")
+	if !equality.Semantic.DeepEqual(a, b) || b.Spec.Service.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
+		t.Errorf("the manifest makes %+v, the values %+v", a, b)
 	}
 }

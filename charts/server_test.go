@@ -73,8 +73,10 @@ func TestServer(t *testing.T) {
 	// Install comes first: it makes the definitions.
 	t.Run("install", func(t *testing.T) { testInstall(t, s) })
 	t.Run("objects", func(t *testing.T) { testObjects(t, s) })
+	t.Run("upgrade", func(t *testing.T) { testUpgrade(t, s) })
 	t.Run("pages", func(t *testing.T) { testPages(t, s) })
 	t.Run("config", func(t *testing.T) { testConfig(t, s) })
+	t.Run("second operator", func(t *testing.T) { testSecondOperator(t, s) })
 }
 
 func (s *apiServer) helm(args ...string) string {
@@ -132,7 +134,7 @@ func testInstall(t *testing.T, s *apiServer) {
 // A real API server takes everything that is rendered, hooks and tests included, and
 // knows every field of it.
 func testObjects(t *testing.T, s *apiServer) {
-	crds, err := filepath.Glob("tickmesh/crds/*.yaml")
+	crds, err := filepath.Glob("tickmesh-operator/crds/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +149,11 @@ func testObjects(t *testing.T, s *apiServer) {
 	}
 	kinds := map[string]bool{}
 	for _, set := range sets() {
-		for _, more := range []string{"", "monitoring.operatorMonitor=ServiceMonitor,monitoring.rules=true,monitoring.dashboards=true"} {
-			for document := range strings.SplitSeq(render(t, valuesOf(set), "--set", more), "\n---\n") {
+		for _, more := range []string{"", ofOthers} {
+			if set == "cluster" {
+				more = "" // the operator's
+			}
+			for document := range strings.SplitSeq(render(t, set, "--set", more), "\n---\n") {
 				u := &unstructured.Unstructured{}
 				if err := yaml.UnmarshalStrict([]byte(document), &u.Object); err != nil {
 					t.Fatalf("%v\n%s", err, document)
@@ -164,7 +169,7 @@ func testObjects(t *testing.T, s *apiServer) {
 			}
 		}
 	}
-	for _, kind := range []string{"Deployment", "TickMeshCluster", "Pod", "Job", "ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy"} {
+	for _, kind := range []string{"Deployment", "TickMeshCluster", "Pod", "Job", "ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy", "PodDisruptionBudget"} {
 		if !kinds[kind] {
 			t.Errorf("no %s was rendered", kind)
 		}

@@ -57,13 +57,14 @@ func chartVersion(checkout string) (string, error) {
 	return string(version[1]), nil
 }
 
-// nextRelease makes a folder that has the chart as the next release will have it.
+// nextRelease makes a folder that has the chart as the next release will have it, beside the one that it
+// has links into.
 func nextRelease(checkout, folder string) (string, error) {
-	chart := filepath.Join(folder, "charts", "tickmesh")
-	if err := os.CopyFS(chart, os.DirFS(filepath.Join(checkout, "charts", "tickmesh"))); err != nil {
+	charts := filepath.Join(folder, "charts")
+	if err := os.CopyFS(charts, os.DirFS(filepath.Join(checkout, "charts"))); err != nil {
 		return "", err
 	}
-	file := filepath.Join(chart, "Chart.yaml")
+	file := filepath.Join(charts, "tickmesh", "Chart.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err

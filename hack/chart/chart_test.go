@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tickmesh/tickmesh/hack/archive"
 )
 
 const root = "../.."
@@ -29,6 +31,12 @@ func TestFiles(t *testing.T) {
 // Each value that is told of is in the schema, and the other way round: nothing can be
 // set that the table does not know, but what lies in the cluster's spec.
 func TestTableAndSchemaAgree(t *testing.T) {
+	for _, folder := range []string{folder, folderOperator} {
+		t.Run(folder, func(t *testing.T) { testTableAndSchema(t, folder) })
+	}
+}
+
+func testTableAndSchema(t *testing.T, folder string) {
 	values, err := os.ReadFile(filepath.Join(root, folder, "values.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +74,6 @@ func TestTableAndSchemaAgree(t *testing.T) {
 		}
 	}
 	walk("", text)
-	known = slices.DeleteFunc(known, func(name string) bool { return name == "global" })
 	slices.Sort(told)
 	slices.Sort(known)
 	if !slices.Equal(told, known) {
@@ -140,6 +147,75 @@ func TestSchema(t *testing.T) {
 	for _, bad := range []string{"", "{", "spec: {versions: []}"} {
 		if _, err := schemaFile([]byte("{}"), []byte(bad)); err == nil {
 			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// The operator's values are those of the other chart without the cluster's.
+func TestOperatorValues(t *testing.T) {
+	got, err := operatorValues([]byte(`a: 1
+
+operator:
+  # -- One
+  # line.
+  enabled: true
+  # -- Two.
+  b: 2
+
+cluster:
+  enabled: true
+
+  # -- Three.
+  spec: {}
+# -- Four.
+c: 3
+`))
+	want := "a: 1\n\noperator:\n  # -- Two.\n  b: 2\n\n# -- Four.\nc: 3\n"
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	for _, values := range []string{"", "cluster:\n  a: 1\n", "operator:\n  # -- X.\n  enabled: true\n"} {
+		if got, err := operatorValues([]byte(values)); err == nil {
+			t.Errorf("%q: %q", values, got)
+		}
+	}
+	for _, base := range []string{"", "{}", `{"properties":{"operator":{}}}`} {
+		if got, err := operatorSchema([]byte(base)); err == nil {
+			t.Errorf("%q: %q", base, got)
+		}
+	}
+}
+
+// Archives have the same bytes each time, and what links of the sources lead to.
+func TestRelease(t *testing.T) {
+	var archives [2][]byte
+	for i := range archives {
+		out := filepath.Join(t.TempDir(), "charts")
+		if err := release(root, out); err != nil {
+			t.Fatal(err)
+		}
+		names, err := filepath.Glob(filepath.Join(out, "*"))
+		if err != nil || len(names) != 4 {
+			t.Fatal(names, err)
+		}
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			if err != nil || len(content) == 0 {
+				t.Fatal(name, err)
+			}
+			archives[i] = append(archives[i], content...)
+		}
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("two archives of the same sources differ")
+	}
+	files, err := chartFiles(filepath.Join(root, folder), "x")
+	if err != nil || files[0].Name != "x/Chart.yaml" {
+		t.Fatal(err, files)
+	}
+	for _, name := range []string{"x/crds/tickmesh.dev_tickmeshclusters.yaml", "x/files/role.yaml", "x/dashboards/nodes.json", "x/templates/operator/deployment.yaml"} {
+		if !slices.ContainsFunc(files, func(f archive.File) bool { return f.Name == name && len(f.Content) > 0 }) {
+			t.Errorf("%s is not in the archive", name)
 		}
 	}
 }

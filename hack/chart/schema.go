@@ -43,11 +43,15 @@ func schemaFile(base, definition []byte) ([]byte, error) {
 	}
 	delete(spec, "required") // what is left out has defaults
 	whole["$defs"] = map[string]any{"clusterSpec": spec}
+	return indented(whole)
+}
+
+func indented(o any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	err = encoder.Encode(whole)
+	err := encoder.Encode(o)
 	return out.Bytes(), err
 }
 

@@ -88,8 +88,9 @@ type build struct {
 	programs      []string // names; empty: all
 }
 
-// all writes the image of every program that has sources.
+// all writes the image of every program that has sources, and valuesFile.
 func (b build) all(ctx context.Context, report func(string)) error {
+	values := map[string]chartImage{}
 	if err := os.MkdirAll(b.folder, 0o755); err != nil {
 		return err
 	}
@@ -105,41 +106,43 @@ func (b build) all(ctx context.Context, report func(string)) error {
 			report(p.name + ": no sources")
 			continue
 		}
-		if err := b.one(ctx, p, report); err != nil {
+		digest, err := b.one(ctx, p, report)
+		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
+		values[p.name] = chartImage{b.prefix + p.name, b.tag, digest.String()}
 	}
-	return nil
+	return os.WriteFile(filepath.Join(b.folder, valuesFile), chartValues(values), 0o644)
 }
 
-func (b build) one(ctx context.Context, p program, report func(string)) error {
+func (b build) one(ctx context.Context, p program, report func(string)) (digest v1.Hash, err error) {
 	start := time.Now()
 	var variants []variant
 	for _, architecture := range b.architectures {
 		executable := filepath.Join(b.folder, p.name+"-"+architecture)
 		if err := p.compile(ctx, b.source, architecture, executable); err != nil {
-			return err
+			return digest, err
 		}
 		if err := writeBill(executable, executable+".cdx.json", p.name, b.source); err != nil {
-			return err
+			return digest, err
 		}
 		v, err := p.variant(b.source, architecture, executable)
 		if err != nil {
-			return err
+			return digest, err
 		}
 		variants = append(variants, v)
 	}
 	archive := filepath.Join(b.folder, p.name+".tar")
-	digest, err := save(archive, b.prefix+p.name, b.tag, variants)
+	digest, err = save(archive, b.prefix+p.name, b.tag, variants)
 	if err != nil {
-		return err
+		return digest, err
 	}
 	info, err := os.Stat(archive)
 	if err != nil {
-		return err
+		return digest, err
 	}
 	report(fmt.Sprintf("%s%s:%s %s %.1f MB %.1f s", b.prefix, p.name, b.tag, digest, float64(info.Size())/1e6, time.Since(start).Seconds()))
-	return nil
+	return digest, nil
 }
 
 // compile makes an executable that needs nothing of the system and says of which

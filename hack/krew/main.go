@@ -5,9 +5,7 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,9 +17,10 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/tickmesh/tickmesh/hack/archive"
 )
 
 const (
@@ -113,24 +112,9 @@ func pack(root string, binary []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var archive bytes.Buffer
-	zipped := gzip.NewWriter(&archive)
-	files := tar.NewWriter(zipped)
-	for _, f := range []struct {
-		name    string
-		mode    int64
-		content []byte
-	}{{"LICENSE", 0o644, licence}, {program, 0o755, binary}, {completion, 0o755, script}} {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-		if err := files.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := files.Write(f.content); err != nil {
-			return nil, err
-		}
-	}
-	if err := errors.Join(files.Close(), zipped.Close()); err != nil {
-		return nil, err
-	}
-	return archive.Bytes(), nil
+	return archive.Write(
+		archive.File{Name: "LICENSE", Mode: 0o644, Content: licence},
+		archive.File{Name: program, Mode: 0o755, Content: binary},
+		archive.File{Name: completion, Mode: 0o755, Content: script},
+	)
 }

@@ -60,7 +60,7 @@ func (s *server) start() error {
 		return errNoAssets
 	}
 	environment := &envtest.Environment{
-		BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../charts/tickmesh/crds"}, ErrorIfCRDPathMissing: true,
+		BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../charts/tickmesh-operator/crds"}, ErrorIfCRDPathMissing: true,
 	}
 	config, err := environment.Start()
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *server) start() error {
 
 // startOperatorClient makes a user with the role that is generated from the markers.
 func (s *server) startOperatorClient(environment *envtest.Environment, scheme *runtime.Scheme) error {
-	text, err := os.ReadFile("../../charts/tickmesh/files/role.yaml")
+	text, err := os.ReadFile("../../charts/tickmesh-operator/files/role.yaml")
 	if err != nil {
 		return err
 	}
