@@ -34,8 +34,65 @@ func Parse(schedule, zone string) (Times, error) {
 	if !ok {
 		return nil, fmt.Errorf("schedule: %q has no fixed times", schedule)
 	}
-	spec.Location = location
-	return spec, nil
+	return zoned{*spec, location}, nil
+}
+
+// zoned are the times of a schedule in a time zone whose clocks may be set. A local time that a change of clocks
+// leaves out has the offset of before the change, as RFC 5545 (3.3.5) has it: 02:30 comes an hour after 01:30, and
+// the clock shows 03:30. One that a change brings twice comes twice.
+//
+// The library is only asked about fixed offsets: it leaves days out, or does not end, at some changes of clocks.
+type zoned struct {
+	schedule cron.SpecSchedule
+	location *time.Location
+}
+
+// yearsMax is after how much time without one the library takes a schedule for one that never comes.
+const yearsMax = 5
+
+// Next implements Times.
+func (z zoned) Next(t time.Time) time.Time {
+	for at := t; at.Before(t.AddDate(yearsMax, 0, 0)); {
+		begin, end := at.In(z.location).ZoneBounds()
+		next := z.within(at, t)
+		if left := z.leftOut(begin, t); !left.IsZero() && (next.IsZero() || left.Before(next)) {
+			next = left
+		}
+		if next.IsZero() || end.IsZero() || next.Before(end) {
+			return next
+		}
+		at = end
+	}
+	return time.Time{}
+}
+
+// within returns the first time from at on and after t, by the offset that holds at at.
+func (z zoned) within(at, t time.Time) time.Time {
+	_, offset := at.In(z.location).Zone()
+	return z.byOffset(offset, at, t)
+}
+
+// leftOut returns the first time after t of those that a change of clocks leaves out; zero: there is none.
+func (z zoned) leftOut(change, t time.Time) time.Time {
+	if change.IsZero() {
+		return change
+	}
+	_, before := change.Add(-time.Nanosecond).Zone()
+	_, after := change.Zone()
+	if left := z.byOffset(before, change, t); left.Before(change.Add(time.Duration(after-before) * time.Second)) {
+		return left
+	}
+	return time.Time{}
+}
+
+// byOffset returns the first time from at on and after t, as if the offset always held; zero: there is none.
+func (z zoned) byOffset(offset int, at, t time.Time) time.Time {
+	if at = at.Add(-time.Nanosecond); at.Before(t) {
+		at = t
+	}
+	fixed := z.schedule
+	fixed.Location = time.FixedZone("", offset)
+	return fixed.Next(at).In(z.location)
 }
 
 // Latest returns the last time after one time and up to another; zero: there is none. It looks

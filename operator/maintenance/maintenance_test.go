@@ -38,6 +38,8 @@ func TestDecide(t *testing.T) {
 		{name: "the last moment", windows: []v1alpha1.MaintenanceWindow{saturday}, now: "2026-01-03T04:59:59Z", open: true, until: "2026-01-03T05:00:00Z"},
 		{name: "it ends", windows: []v1alpha1.MaintenanceWindow{saturday}, now: "2026-01-03T05:00:00Z", until: "2026-01-10T01:00:00Z"},
 		{name: "summer time", windows: []v1alpha1.MaintenanceWindow{saturday}, now: "2026-07-04T00:00:00Z", open: true, until: "2026-07-04T04:00:00Z"},
+		{name: "clocks are set over its beginning", windows: []v1alpha1.MaintenanceWindow{{Schedule: "30 2 * * 0", Duration: "1h", TimeZone: "Europe/Berlin"}}, now: "2026-03-29T01:45:00Z", open: true, until: "2026-03-29T02:30:00Z"},
+		{name: "clocks will be set over its beginning", windows: []v1alpha1.MaintenanceWindow{{Schedule: "30 2 * * 0", Duration: "1h", TimeZone: "Europe/Berlin"}}, now: "2026-03-29T01:10:00Z", until: "2026-03-29T01:30:00Z"},
 		{name: "over midnight", windows: []v1alpha1.MaintenanceWindow{nightly}, now: "2026-01-05T00:15:00Z", open: true, until: "2026-01-05T00:30:00Z"},
 		{name: "the first of two", windows: []v1alpha1.MaintenanceWindow{saturday, nightly}, now: "2026-01-02T20:00:00Z", until: "2026-01-02T23:30:00Z"},
 		{name: "never", windows: []v1alpha1.MaintenanceWindow{never}, now: "2026-01-05T00:15:00Z", problem: "none of them ever opens"},
