@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -30,6 +31,7 @@ import (
 type writes struct {
 	mu     sync.Mutex
 	counts map[place]uint64
+	all    uint64 // writes of which nobody knows where
 }
 
 // place is an object, or all of a kind in a namespace.
@@ -52,7 +54,14 @@ func (w *writes) note(kind schema.GroupKind, namespace, name string) {
 func (w *writes) count(p place) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.counts[p] + w.counts[place{namespace: p.namespace}]
+	return w.counts[p] + w.counts[place{namespace: p.namespace}] + w.all
+}
+
+// noteAll counts a write that may have changed anything anywhere.
+func (w *writes) noteAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all++
 }
 
 // question is a Get or List.
@@ -193,8 +202,14 @@ func (r *reader) applied(o runtime.ApplyConfiguration) {
 	r.wroteAny("")
 }
 
-// wroteAny notes that anything in a namespace may have changed.
-func (r *reader) wroteAny(namespace string) { r.writes.note(schema.GroupKind{}, namespace, "") }
+// wroteAny notes that anything in a namespace may have changed; "": anything anywhere.
+func (r *reader) wroteAny(namespace string) {
+	if namespace == "" {
+		r.writes.noteAll()
+		return
+	}
+	r.writes.note(schema.GroupKind{}, namespace, "")
+}
 
 // TestRememberedReads writes by two clients that remember, in all ways, and compares what they read after each with what
 // the server answers.
@@ -227,6 +242,9 @@ func TestRememberedReads(t *testing.T) {
 			}
 			return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: u}), client.FieldOwner("it"), client.ForceOwnership)
 		},
+	}
+	ways["apply what tells of no kind"] = func(c client.WithWatch, o *corev1.ConfigMap) error {
+		return c.Apply(ctx, corev1apply.ConfigMap(o.Name, o.Namespace).WithLabels(o.Labels).WithData(o.Data), client.FieldOwner("it"), client.ForceOwnership)
 	}
 	names := slices.Sorted(maps.Keys(ways))
 	for step := range 120 {
