@@ -42,7 +42,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{options: o, window: newWindow()}
 	for _, address := range o.Endpoints {
-		conn, err := grpc.NewClient(address, append(transport.DialOptions(o.Credentials), o.dialOptions()...)...)
+		conn, err := grpc.NewClient(address, append(transport.ClientDialOptions(o.Credentials), o.dialOptions()...)...)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%w: endpoint %q: %w", ErrOptions, address, err), c.closeConnections())
 		}

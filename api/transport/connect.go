@@ -19,6 +19,13 @@ type connectTimes struct {
 	// however busy its processes are, so it needs no adapting, and a machine that is gone
 	// costs no more than this.
 	dial time.Duration
+	// another is after how long another attempt to connect begins while the ones before go on; 0: never.
+	another time.Duration
+	// unacknowledged is how long the kernel of the peer may leave bytes without an acknowledgement.
+	unacknowledged time.Duration
+	// keepAlive asks the kernel of a peer from which nothing comes, so that an answer is not waited for that
+	// nobody makes any more. Zero: as Go does.
+	keepAlive net.KeepAliveConfig
 	// handshakeMin and handshakeMax bound what the process of the peer is allowed for the rest: the
 	// TLS handshake and the first frame of HTTP/2. How long that takes depends on the load
 	// of both machines. An attempt that is given up is work of both sides thrown away, and
@@ -28,7 +35,64 @@ type connectTimes struct {
 
 // defaultConnectTimes returns those of DialOptions.
 func defaultConnectTimes() connectTimes {
-	return connectTimes{dial: 2 * time.Second, handshakeMin: 2 * time.Second, handshakeMax: 20 * time.Second}
+	return connectTimes{
+		dial: 2 * time.Second, unacknowledged: unacknowledgedTimeout, handshakeMin: 2 * time.Second, handshakeMax: 20 * time.Second,
+	}
+}
+
+// clientConnectTimes returns those of ClientDialOptions. Where a Service leads half of the connections to a machine
+// that is gone, one in sixteen attempts to connect fails all the same.
+func clientConnectTimes() connectTimes {
+	t := defaultConnectTimes()
+	t.another = t.dial / 4
+	t.unacknowledged = 2 * time.Second
+	t.keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
+	return t
+}
+
+// hedgedDialer connects by one or more attempts, of which the first that succeeds counts.
+type hedgedDialer struct {
+	dialer net.Dialer    // with a Timeout, which bounds all attempts together
+	every  time.Duration // between the beginnings of attempts; 0: there is one
+}
+
+// attempt is how one attempt ended.
+type attempt struct {
+	conn net.Conn
+	err  error
+}
+
+// dial connects. The first attempt that ends, be it with an error, ends it.
+func (d *hedgedDialer) dial(ctx context.Context, address string) (net.Conn, error) {
+	if d.every <= 0 {
+		return d.dialer.DialContext(ctx, "tcp", address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.dialer.Timeout)
+	defer cancel() // of those that are not needed
+	ended := make(chan attempt)
+	begin := func() {
+		conn, err := d.dialer.DialContext(ctx, "tcp", address)
+		select {
+		case ended <- attempt{conn, err}:
+		case <-ctx.Done():
+			if conn != nil {
+				_ = conn.Close() // another was faster
+			}
+		}
+	}
+	go begin()
+	another := time.NewTicker(d.every)
+	defer another.Stop()
+	for {
+		select {
+		case <-another.C:
+			go begin()
+		case a := <-ended:
+			return a.conn, a.err
+		case <-ctx.Done():
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+		}
+	}
 }
 
 // total returns a time within which each attempt ends by itself. gRPC's own bound must not
@@ -42,18 +106,19 @@ const peersMax = 1024
 // as that peer's last handshakes suggest.
 type adaptiveHandshake struct {
 	credentials.TransportCredentials
-	allowed *deadline.Set // by address
+	allowed        *deadline.Set // by address
+	unacknowledged time.Duration
 }
 
 func newAdaptiveHandshake(c credentials.TransportCredentials, t *connectTimes) *adaptiveHandshake {
-	return &adaptiveHandshake{c, deadline.NewSet(t.handshakeMin, t.handshakeMax, peersMax)}
+	return &adaptiveHandshake{c, deadline.NewSet(t.handshakeMin, t.handshakeMax, peersMax), t.unacknowledged}
 }
 
 // ClientHandshake performs the handshake, and hands on a connection on which the first
 // frame of the peer has to come within the same time. Errors: os.ErrDeadlineExceeded when
 // the peer took longer, and those of the handshake.
 func (g *adaptiveHandshake) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	if err := boundUnacknowledged(raw, unacknowledgedTimeout); err != nil {
+	if err := boundUnacknowledged(raw, g.unacknowledged); err != nil {
 		return nil, nil, err
 	}
 	allowed := g.allowed.For(raw.RemoteAddr().String())
@@ -76,7 +141,7 @@ func (g *adaptiveHandshake) ClientHandshake(ctx context.Context, authority strin
 
 // Clone returns a copy that shares what is known of peers.
 func (g *adaptiveHandshake) Clone() credentials.TransportCredentials {
-	return &adaptiveHandshake{g.TransportCredentials.Clone(), g.allowed}
+	return &adaptiveHandshake{g.TransportCredentials.Clone(), g.allowed, g.unacknowledged}
 }
 
 // expired records an attempt that ran out of its time, and returns its error.

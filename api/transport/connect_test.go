@@ -2,10 +2,13 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -173,5 +176,45 @@ func TestHandshakeByAddress(t *testing.T) {
 	}
 	if now := g.allowed.For(key).Allowed(); now >= times.handshakeMax {
 		t.Errorf("%v is allowed after a quick handshake", now)
+	}
+}
+
+// Of several attempts to connect the first that succeeds counts: not that which leads to a machine that is gone.
+func TestHedgedDial(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var attempts atomic.Int32
+	d := &hedgedDialer{every: time.Millisecond, dialer: net.Dialer{Timeout: time.Minute, ControlContext: func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+		if attempts.Add(1) <= 2 {
+			<-ctx.Done() // nobody answers
+			return ctx.Err()
+		}
+		return nil
+	}}}
+	conn, err := d.dial(t.Context(), listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.dialer.ControlContext = func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	d.dialer.Timeout = 5 * time.Millisecond
+	if conn, err := d.dial(t.Context(), listener.Addr().String()); !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v, %v: nobody answered", conn, err)
+	}
+	d.dialer.ControlContext, d.dialer.Timeout = nil, time.Minute
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.dial(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("%v: it is refused", err)
 	}
 }

@@ -87,16 +87,23 @@ func DialOptions(c credentials.TransportCredentials) []grpc.DialOption {
 	return dialOptions(c, defaultConnectTimes())
 }
 
+// ClientDialOptions are DialOptions for clients of the public API, whose connections may lead to one of several
+// servers, by chance, of which some may be on machines that are gone: they are given up sooner, and several attempts to
+// connect run at once.
+func ClientDialOptions(c credentials.TransportCredentials) []grpc.DialOption {
+	return dialOptions(c, clientConnectTimes())
+}
+
 func dialOptions(c credentials.TransportCredentials, times connectTimes) []grpc.DialOption {
 	if c == nil {
 		c = insecure.NewCredentials()
 	}
 	buffers := new(Buffers)
-	dialer := &net.Dialer{Timeout: times.dial}
+	dialer := &hedgedDialer{dialer: net.Dialer{Timeout: times.dial, KeepAliveConfig: times.keepAlive}, every: times.another}
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(newAdaptiveHandshake(c, &times)),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "tcp", address)
+			return dialer.dial(ctx, address)
 		}),
 		experimental.WithBufferPool(buffers),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec(buffers)), grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
