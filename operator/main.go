@@ -37,6 +37,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/ownership"
 	"github.com/tickmesh/tickmesh/operator/pki"
 	"github.com/tickmesh/tickmesh/operator/reconcile"
+	"github.com/tickmesh/tickmesh/operator/silence"
 	"github.com/tickmesh/tickmesh/operator/upgrade"
 )
 
@@ -194,6 +195,9 @@ func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logge
 		controller.NewRestore(scope).SetUp(manager, s.concurrency), controller.NewSchedule(scope).SetUp(manager, s.concurrency))
 	if err != nil {
 		return fmt.Errorf("set up the controllers of backups: %w", err)
+	}
+	if err := manager.Add(&silence.Watch{Client: manager.GetClient(), Answers: silence.Dial, Log: log}); err != nil {
+		return fmt.Errorf("watch for machines that are silent: %w", err)
 	}
 	if err := errors.Join(manager.AddHealthzCheck("ping", healthz.Ping), manager.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err

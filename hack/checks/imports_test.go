@@ -83,6 +83,7 @@ var directions = []direction{
 	{"operator/rollout", []string{"api/shardmap", "api/v1alpha1"}, append([]string{"os", "net/http"}, outsideKubernetes...), "decisions are pure functions of facts"},
 	{"operator/calendar", nil, append([]string{"os", "net/http"}, outsideKubernetes...), "times are functions of schedules; the clock is an argument"},
 	{"operator/bootstrap", []string{"api/v1alpha1"}, append([]string{"os", "net/http"}, outsideKubernetes...), "decisions are pure functions of facts"},
+	{"operator/silence", []string{"api/v1alpha1", "operator/build", "operator/envoy", "operator/inventory"}, nil, "who looks at machines each second decides nothing else"},
 	{"operator/hibernation", nil, append([]string{"os", "net/http"}, outsideKubernetes...), "decisions are pure functions of facts"},
 	{"operator/maintenance", []string{"api/v1alpha1", "operator/calendar"}, append([]string{"os", "net/http"}, outsideKubernetes...), "decisions are pure functions of facts"},
 	{"operator/backup", []string{"api/v1alpha1", "operator/calendar"}, append([]string{"os", "net/http"}, outsideKubernetes...), "decisions are pure functions of facts"},
