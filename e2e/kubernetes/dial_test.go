@@ -19,7 +19,7 @@ const (
 	connectTime  = time.Second
 	connectPause = 50 * time.Millisecond
 	// silentTime is how long the other side's kernel may leave bytes unacknowledged.
-	silentTime = 3 * time.Second
+	silentTime = 2 * time.Second
 )
 
 // dial connects. It tries until ctx ends, or for sendTime.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,8 +23,8 @@ const (
 	// several Envoys, and from there to one of several routers, by chance: what one client meets
 	// says nothing about whether anybody is served.
 	clientsEach = 4
-	// journalPause is between two batches of a client: what is tested is not speed.
-	journalPause = clientsEach * 100 * time.Millisecond
+	// journalPause is between two batches of all clients of a protocol: what is tested is not speed.
+	journalPause = 100 * time.Millisecond
 )
 
 // protocol is what clients that speak one protocol have in common.
@@ -34,10 +35,10 @@ type protocol struct {
 }
 
 // startProtocol begins to write a journal by each of several clients.
-func startProtocol(ctx context.Context, name string, newSender func(metric string) (sender, error)) (*protocol, error) {
+func startProtocol(ctx context.Context, name string, clients int, newSender func(metric string) (sender, error)) (*protocol, error) {
 	p := &protocol{name: name}
-	senders := make([]sender, 0, clientsEach)
-	for i := range clientsEach {
+	senders := make([]sender, 0, clients)
+	for i := range clients {
 		s, err := newSender(metricOf(name, i))
 		if err != nil {
 			for _, s := range senders {
@@ -49,13 +50,13 @@ func startProtocol(ctx context.Context, name string, newSender func(metric strin
 	}
 	p.gap.mu.last = time.Now()
 	for i, s := range senders {
-		p.journals = append(p.journals, startJournal(ctx, metricOf(name, i), s, &p.gap))
+		p.journals = append(p.journals, startJournal(ctx, metricOf(name, i), s, &p.gap, time.Duration(clients)*journalPause))
 	}
 	return p, nil
 }
 
 func metricOf(protocol string, client int) string {
-	return fmt.Sprintf("journal_%s_%d", protocol, client)
+	return fmt.Sprintf("journal_%s_%d", strings.ReplaceAll(protocol, " ", "_"), client)
 }
 
 // gap is the longest time in which none of several clients was answered.
@@ -99,6 +100,7 @@ type journal struct {
 	stop   context.CancelFunc
 	ended  chan struct{}
 	gap    *gap
+	every  time.Duration // between two batches
 	mu     struct {
 		sync.Mutex
 		acknowledged int // samples 0 to this, without it
@@ -110,9 +112,9 @@ type journal struct {
 }
 
 // startJournal begins to write.
-func startJournal(ctx context.Context, metric string, s sender, g *gap) *journal {
+func startJournal(ctx context.Context, metric string, s sender, g *gap, every time.Duration) *journal {
 	ctx, stop := context.WithCancel(ctx)
-	j := &journal{metric: metric, sender: s, stop: stop, ended: make(chan struct{}), gap: g}
+	j := &journal{metric: metric, sender: s, stop: stop, ended: make(chan struct{}), gap: g, every: every}
 	go j.run(ctx)
 	return j
 }
@@ -144,7 +146,7 @@ func (j *journal) run(ctx context.Context) {
 		j.mu.Unlock()
 		select {
 		case <-ctx.Done():
-		case <-time.After(journalPause):
+		case <-time.After(j.every):
 		}
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	meshclient "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/e2e/auditor"
 	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
 )
@@ -23,7 +25,8 @@ type load struct {
 	address   atomic.Pointer[string] // of the Service
 	audit     *auditor.Audit
 	protocols []*protocol
-	before    totals // at the last lap
+	alone     []*protocol // of one client each
+	before    totals      // at the last lap
 }
 
 // totals are counts since the start.
@@ -36,15 +39,16 @@ type totals struct {
 // lap is what a phase cost its clients.
 type lap struct {
 	totals
-	writePause, queryPause pause // the longest without an answer to any of the clients of one protocol
-	failedInRow            int   // requests of one client, at most
+	writePause, queryPause pause   // the longest without an answer to any of the clients of one protocol
+	alonePauses            []pause // the same of the one client of each protocol that is alone
+	failedInRow            int     // requests of one client, at most
 }
 
 // bounds are what clients may meet that try again, while anything happens to a cluster that leaves
 // it a majority. What was measured is in doc.go.
 type bounds struct {
 	pause       time.Duration // without an answer to any client of one protocol
-	lossPause   time.Duration // the same when a machine is lost, on which the connections of all of them may end
+	lossPause   time.Duration // the same, and of a client that is alone, when a machine is lost on which their connections may end
 	failedInRow int           // requests of one client: after so many the retry is served
 	firstQuery  time.Duration // from helm install to its answer, with images that the machines have
 }
@@ -73,6 +77,11 @@ func (b *bounds) check(l *lap, loss bool) error {
 	for what, p := range map[string]pause{"write": l.writePause, "query": l.queryPause} {
 		if p.Duration > allowed {
 			broken = append(broken, fmt.Errorf("no %s by %s was answered for %s, and may be for %s at most", what, p.who, p.Round(time.Millisecond), allowed))
+		}
+	}
+	for _, p := range l.alonePauses {
+		if p.Duration > allowed {
+			broken = append(broken, fmt.Errorf("one client of %s was not answered for %s, and may be for %s at most", p.who, p.Round(time.Millisecond), allowed))
 		}
 	}
 	if l.failedInRow > b.failedInRow {
@@ -143,27 +152,41 @@ func startLoad(ctx context.Context, r *lab.Rack) (*load, error) {
 	dialPort := func(port int) func(context.Context) (net.Conn, error) {
 		return func(ctx context.Context) (net.Conn, error) { return dial(ctx, "tcp", l.door(port)) }
 	}
+	grpcOptions := meshclient.Options{Endpoints: []string{l.door(portGRPC)}, WriteTimeout: sendTime}
 	for _, spoken := range []struct {
 		name      string
+		clients   int
+		into      *[]*protocol
 		newSender func(metric string) (sender, error)
 	}{
-		{"put", func(metric string) (sender, error) { return newPutSender(metric, dialPort(portPut)), nil }},
-		{"line", func(metric string) (sender, error) { return newLineSender(metric, dialPort(portLine)), nil }},
-		{"grpc", func(metric string) (sender, error) { return newClientSender(metric, l.door(portGRPC)) }},
+		{"put", clientsEach, &l.protocols, func(metric string) (sender, error) {
+			return newPutSender(metric, batchesOfConnection, dialPort(portPut)), nil
+		}},
+		{"line", clientsEach, &l.protocols, func(metric string) (sender, error) {
+			return newLineSender(metric, batchesOfConnection, dialPort(portLine)), nil
+		}},
+		{"grpc", clientsEach, &l.protocols, func(metric string) (sender, error) { return newClientSender(metric, grpcOptions) }},
+		// The auditor's clients of HTTP are several.
+		{"http alone", 1, &l.alone, func(metric string) (sender, error) {
+			return newHTTPSender(metric, func() string { return "http://" + l.door(portHTTP) + "/api/put" }), nil
+		}},
+		{"put alone", 1, &l.alone, func(metric string) (sender, error) { return newPutSender(metric, 0, dialPort(portPut)), nil }},
+		{"line alone", 1, &l.alone, func(metric string) (sender, error) { return newLineSender(metric, 0, dialPort(portLine)), nil }},
+		{"grpc alone", 1, &l.alone, func(metric string) (sender, error) { return newClientSender(metric, grpcOptions) }},
 	} {
-		p, err := startProtocol(running, spoken.name, spoken.newSender)
+		p, err := startProtocol(running, spoken.name, spoken.clients, spoken.newSender)
 		if err != nil {
 			_ = l.stop()
 			return nil, err
 		}
-		l.protocols = append(l.protocols, p)
+		*spoken.into = append(*spoken.into, p)
 	}
 	return l, nil
 }
 
 // journals returns those of all protocols.
 func (l *load) journals() (all []*journal) {
-	for _, p := range l.protocols {
+	for _, p := range slices.Concat(l.protocols, l.alone) {
 		all = append(all, p.journals...)
 	}
 	return all
@@ -237,9 +260,12 @@ func (l *load) lap() lap {
 	this.writePause, this.queryPause, this.failedInRow = pause{audited.WriteGap, "http"}, pause{audited.QueryGap, "http"}, audited.FailedInRow
 	for _, p := range l.protocols {
 		this.writePause = this.writePause.longer(pause{p.gap.lap(), p.name})
-		for _, j := range p.journals {
-			this.failedInRow = max(this.failedInRow, j.lap())
-		}
+	}
+	for _, p := range l.alone {
+		this.alonePauses = append(this.alonePauses, pause{p.gap.lap(), strings.TrimSuffix(p.name, " alone")})
+	}
+	for _, j := range l.journals() {
+		this.failedInRow = max(this.failedInRow, j.lap())
 	}
 	return this
 }

@@ -135,13 +135,18 @@ func (s *stage) fronts(ctx context.Context) string {
 }
 
 func (r row) String() string {
-	return fmt.Sprintf("%-54s %7.1f s %8d %7d %6d %s %s %6.1f s", r.name, r.took.Seconds(), r.samples, r.failed, r.failedInRow,
+	text := fmt.Sprintf("%-54s %7.1f s %8d %7d %6d %s %s %6.1f s", r.name, r.took.Seconds(), r.samples, r.failed, r.failedInRow,
 		r.writePause, r.queryPause, r.checked.Seconds())
+	for _, p := range r.alonePauses {
+		text += fmt.Sprintf(" %5.1f", p.Seconds())
+	}
+	return text
 }
 
 // printTable prints all phases with their sums.
 func (s *stage) printTable() {
-	fmt.Printf("\n%-54s %9s %8s %7s %6s %13s %13s %8s\n", "phase", "time", "samples", "failed", "in row", "no write", "no query", "check")
+	fmt.Printf("\n%-54s %9s %8s %7s %6s %13s %13s %8s %5s %5s %5s %5s\n", "phase", "time", "samples", "failed", "in row", "no write", "no query", "check",
+		"http", "put", "line", "grpc")
 	sum := row{name: "all phases"}
 	for _, r := range s.rows {
 		fmt.Println(r)
@@ -152,9 +157,15 @@ func (s *stage) printTable() {
 		sum.failedInRow = max(sum.failedInRow, r.failedInRow)
 		sum.writePause = sum.writePause.longer(r.writePause)
 		sum.queryPause = sum.queryPause.longer(r.queryPause)
+		for i, p := range r.alonePauses {
+			if i == len(sum.alonePauses) {
+				sum.alonePauses = append(sum.alonePauses, pause{})
+			}
+			sum.alonePauses[i] = sum.alonePauses[i].longer(p)
+		}
 	}
 	fmt.Println(sum)
-	fmt.Println("samples: acknowledged; failed: requests; in row: of one client, without one that was served between; no write, no query: the longest without an answer to any client of a protocol")
+	fmt.Println("samples: acknowledged; failed: requests; in row: of one client, without one that was served between; no write, no query: the longest without an answer to any client of a protocol; http, put, line, grpc: in seconds, to one client that keeps its connection until it breaks")
 	if s.load != nil {
 		fmt.Print(s.load.describe())
 	}

@@ -2,9 +2,13 @@ package kubernetes
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
@@ -14,9 +18,9 @@ import (
 // sendTime bounds one batch; it is longer than a router tries.
 const sendTime = 15 * time.Second
 
-// batchesMax is how many batches go over one connection. Clients come and go, so that some lead to
-// each Envoy again soon after one was lost, or restarted.
-const batchesMax = 25
+// batchesOfConnection is how many batches go over one connection of several clients. Clients come and go, so that some
+// lead to each Envoy again soon after one was lost, or restarted. One that is alone keeps its connection until it breaks.
+const batchesOfConnection = 25
 
 // tcpSender sends lines over a connection, and after each batch a word that is
 // answered: the answer comes after everything before it was written.
@@ -26,24 +30,25 @@ type tcpSender struct {
 	word   string // that asks for the answer
 	answer string // how its first line begins
 	more   int    // lines of the answer after that
+	most   int    // batches over one connection; 0: until it breaks
 	conn   net.Conn
 	reader *bufio.Reader
 	sent   int // batches over the connection
 }
 
 // newPutSender writes by OpenTSDB's telnet protocol, whose command version is answered.
-func newPutSender(metric string, dial func(ctx context.Context) (net.Conn, error)) *tcpSender {
+func newPutSender(metric string, most int, dial func(ctx context.Context) (net.Conn, error)) *tcpSender {
 	return &tcpSender{
-		dial: dial, word: "version", answer: "tickmesh ", more: 1,
+		dial: dial, most: most, word: "version", answer: "tickmesh ", more: 1,
 		line: func(n int) string { return fmt.Sprintf("put %s %d %d journal=put\n", metric, journalStart+n, n) },
 	}
 }
 
 // newLineSender writes line protocol, which has no commands: what is answered is a line
 // that is none.
-func newLineSender(metric string, dial func(ctx context.Context) (net.Conn, error)) *tcpSender {
+func newLineSender(metric string, most int, dial func(ctx context.Context) (net.Conn, error)) *tcpSender {
 	return &tcpSender{
-		dial: dial, word: "version", answer: "unable to parse 'version'",
+		dial: dial, most: most, word: "version", answer: "unable to parse 'version'",
 		line: func(n int) string { return fmt.Sprintf("%s,journal=line value=%d %d\n", metric, n, journalStart+n) },
 	}
 }
@@ -52,7 +57,7 @@ func (s *tcpSender) send(ctx context.Context, first, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	err := s.exchange(ctx, first, count)
-	if s.sent++; err != nil || s.sent == batchesMax {
+	if s.sent++; err != nil || s.sent == s.most {
 		s.close() // what it still says after an error is not known
 	}
 	return err
@@ -97,18 +102,62 @@ func (s *tcpSender) close() {
 	}
 }
 
+// httpSender writes OpenTSDB's JSON by HTTP, over a connection that is kept until it breaks.
+type httpSender struct {
+	client *http.Client
+	metric string
+	url    func() string
+}
+
+func newHTTPSender(metric string, url func() string) *httpSender {
+	return &httpSender{&http.Client{Timeout: sendTime, Transport: &http.Transport{DialContext: dial}}, metric, url}
+}
+
+func (s *httpSender) send(ctx context.Context, first, count int) error {
+	type point struct {
+		Metric    string            `json:"metric"`
+		Timestamp int               `json:"timestamp"`
+		Value     int               `json:"value"`
+		Tags      map[string]string `json:"tags"`
+	}
+	points := make([]point, count)
+	for i := range points {
+		points[i] = point{s.metric, journalStart + first + i, first + i, map[string]string{"journal": "http"}}
+	}
+	body, err := json.Marshal(points)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // to its end, so that the connection is kept
+	if err == nil && response.StatusCode != http.StatusNoContent {
+		err = fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return err
+}
+
+func (s *httpSender) close() { s.client.CloseIdleConnections() }
+
 // clientSender writes with the SDK, by gRPC.
 type clientSender struct {
 	client *meshclient.Client
 	series *meshclient.Series
 }
 
-func newClientSender(metric, address string) (*clientSender, error) {
+func newClientSender(metric string, options meshclient.Options) (*clientSender, error) {
 	series, err := meshclient.NewSeries(metric, meshclient.Tag{Name: "journal", Value: "grpc"})
 	if err != nil {
 		return nil, err
 	}
-	c, err := meshclient.New(meshclient.Options{Endpoints: []string{address}, AttemptTimeout: 5 * time.Second, WriteTimeout: sendTime})
+	c, err := meshclient.New(options)
 	return &clientSender{c, series}, err
 }
 
