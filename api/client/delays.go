@@ -40,11 +40,16 @@ func (d *delays) ended(cause error) error {
 	return fmt.Errorf("%w (%d attempts); %w", d.reason, d.failures, cause)
 }
 
+// next returns the wait after the failures so far, the last of which asked for so long a one.
+func (d *delays) next(retryAfter time.Duration) time.Duration {
+	return max(d.Delay(d.failures), min(retryAfter, d.Max))
+}
+
 // wait waits after an attempt that ended with err. It returns the error of the call when the context
 // ends before, or would.
 func (d *delays) wait(ctx context.Context, err error) error {
 	d.failed(err)
-	delay := max(d.Delay(d.failures), min(retryAfterOf(err), d.Max))
+	delay := d.next(retryAfterOf(err))
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
 		return d.ended(context.DeadlineExceeded)
 	}

@@ -104,10 +104,14 @@ class Session:
         self._open: Set[int] = set()
         self._changed = threading.Condition()
 
+    def may_take(self) -> bool:
+        """Says whether the next counter is near enough to the oldest one without an answer."""
+        return not self._open or self._last + 1 - min(self._open) < _COUNTER_WINDOW
+
     def take(self) -> int:
         """Gives the next counter, once it is near enough to the oldest one without an answer."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._open or self._last + 1 - min(self._open) < _COUNTER_WINDOW)
+            self._changed.wait_for(self.may_take)
             self._last += 1
             self._open.add(self._last)
             return self._last

@@ -111,6 +111,11 @@ def _on_loopback(address: str) -> bool:
         return False
 
 
+def pause_of(delay: float, retry_after: float) -> float:
+    """Draws a wait from the upper half of a delay, in seconds; at least what the server asks for, up to _DELAY_MAX."""
+    return max(delay * random.uniform(0.5, 1), min(retry_after, _DELAY_MAX))
+
+
 class _Endpoint:
     """One router."""
 
@@ -218,7 +223,7 @@ class Client:
 
     def _wait(self, delay: float, error: errors.TickmeshError, deadline: float) -> float:
         """Waits between attempts and gives the next delay. Raises error when the time would be over."""
-        pause = max(delay * random.uniform(0.5, 1), min(error.retry_after_ms / 1000, _DELAY_MAX))
+        pause = pause_of(delay, error.retry_after_ms / 1000)
         if time.monotonic() + pause > deadline:
             raise error
         if self._closed.wait(pause):
