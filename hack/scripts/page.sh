@@ -8,16 +8,7 @@
 set -eu
 cd "$(dirname "$0")/../../router/ui/web"
 
-# modern says whether there is an npm, and a Node.js that can do this.
-modern() {
-	command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node, 10) < 20 ? 1 : 0)' 2>/dev/null
-}
-
-if ! modern && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; } >/dev/null || true
-fi
-modern || {
-	echo "page.sh: there is no Node.js 20 or later with npm (apt-get install nodejs npm)" >&2
+../../../hack/scripts/node.sh 20 || {
 	[ "${1:-build}" = check ] || exit 1
 	cd ../../..
 	exec go run ./hack/skips -script page
