@@ -1,9 +1,11 @@
 package checks
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,6 +43,37 @@ func TestLicences(t *testing.T) {
 				t.Errorf("%s: module %s has no licence that is allowed; see %s", program.folder, path, dir)
 			}
 		}
+	}
+}
+
+// TestLicencesOfTypeScript looks at what the TypeScript client brings to who installs it, by the names in its lock.
+func TestLicencesOfTypeScript(t *testing.T) {
+	data, err := os.ReadFile("../../api/typescript/package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock struct {
+		Packages map[string]struct {
+			License string
+			Dev     bool
+		}
+	}
+	if err := json.Unmarshal(data, &lock); err != nil {
+		t.Fatal(err)
+	}
+	allowed := []string{"Apache-2.0", "MIT", "BSD-3-Clause", "ISC", "(Apache-2.0 AND BSD-3-Clause)"}
+	found := 0
+	for name, p := range lock.Packages {
+		if p.Dev {
+			continue
+		}
+		found++
+		if !slices.Contains(allowed, p.License) {
+			t.Errorf("%s has the licence %q, which is not allowed", name, p.License)
+		}
+	}
+	if found < 3 {
+		t.Errorf("only %d packages", found)
 	}
 }
 

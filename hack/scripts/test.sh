@@ -94,6 +94,7 @@ stage processes go_test processes -count=1 -race -tags invariants -timeout 40m -
 stage images module_test images hack/images
 stage prometheus-scripts module_test prometheus-scripts e2e/promdiff/scripts
 stage python hack/scripts/python-test.sh
+stage typescript hack/scripts/typescript-test.sh
 stage fuzz-short hack/scripts/fuzz.sh short
 if [ "$tier" = all ]; then
 	# shellcheck disable=SC2086
