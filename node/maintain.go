@@ -59,6 +59,7 @@ func (n *Node) pageTasks() []task {
 			return nil
 		}},
 		{name: "resume", due: func(_, _ time.Time) bool { return n.loop.refusals.stalled.Load() != nil }, run: n.heal, delayMax: roomDelayMax},
+		{name: "snapshots", due: func(now, _ time.Time) bool { return n.snapshotsLapse(now) }, run: n.lapseSnapshots},
 		{name: "checkpoint", due: func(_, _ time.Time) bool {
 			return n.logSinceCheckpoint() >= n.options.CheckpointBytes
 		}, run: func(context.Context) error { return n.boundLog(n.checkpoint()) }},

@@ -29,6 +29,7 @@ type figures struct {
 	groups                   groupFigures
 	copies                   repair.Figures
 	clocks                   *clocks
+	snapshots                snapshotFigures
 
 	sinceCheckpoint int64
 }
@@ -63,8 +64,9 @@ func (n *Node) Collect(out chan<- prometheus.Metric) {
 		loop:   n.loop.figures.Load(),
 		engine: n.engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
 		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), queueMax: n.options.Memory.QueueBytes, seriesMax: n.engine.SeriesMax(), seriesRefused: n.limiter.Refused(), recovery: n.recovery, groups: n.groupFigures(),
-		copies: n.repair.Figures(), clocks: &n.clocks,
+		copies: n.repair.Figures(), clocks: &n.clocks, snapshots: n.snapshotFigures(),
 	}
+	f.engine.Stats = f.engine.Plus(f.snapshots.reads)
 	for _, m := range n.metrics {
 		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))
 	}
@@ -172,6 +174,11 @@ func fileMetrics() []metric {
 		gauge("segment_samples", "Samples in segments.", func(f *figures) float64 { return float64(f.engine.SegmentSamples) }),
 		gauge("tombstones", "Deletes, by shard, that still hide something.", func(f *figures) float64 { return float64(f.engine.Tombstones) }),
 		gauge("tombstones_max", "The most of them; then deletes wait for compactions.", func(*figures) float64 { return manifest.TombstonesMax }),
+		gauge("snapshots", "Snapshots that are held for backups. Files that have been replaced since stay on the disk until they end.", func(f *figures) float64 { return float64(f.snapshots.held) }),
+		gauge("snapshots_max", "The most of them.", func(*figures) float64 { return snapshotsMax }),
+		gauge("snapshot_seconds", "How long the last snapshot took.", func(f *figures) float64 { return f.snapshots.took.Seconds() }),
+		counter("snapshots_taken_total", "Snapshots that were taken.", func(f *figures) float64 { return float64(f.snapshots.taken) }),
+		counter("snapshots_lapsed_total", "Snapshots that were given up before their end: nobody read them, the disk was full, or the node closed.", func(f *figures) float64 { return float64(f.snapshots.lapsed) }),
 		counter("segments_expired_total", "Segments that retention dropped.", func(f *figures) float64 { return float64(f.engine.SegmentsExpired) }),
 		counter("checkpoints_total", "Checkpoints.", func(f *figures) float64 { return float64(f.engine.Checkpoints) }),
 		counter("flush_waits_total", "Writes that waited because many generations of the page log wait for a flush.", func(f *figures) float64 { return float64(f.engine.FlushWaits) }),

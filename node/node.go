@@ -127,7 +127,8 @@ type Node struct {
 		bytes int64 // of the page log
 		since time.Time
 	}
-	flushed flushedSegments
+	flushed   flushedSegments
+	snapshots snapshots
 
 	closing     sync.Once
 	broken      brokenNote
@@ -304,6 +305,7 @@ func (n *Node) Close() (err error) {
 	n.closing.Do(func() {
 		n.stop()
 		n.stopped.Wait()
+		n.closeSnapshots()
 		n.loop.close()
 		if err = n.finalCheckpoint(); err == nil {
 			err = n.endRun()

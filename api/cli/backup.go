@@ -17,23 +17,55 @@ import (
 // It holds every write that was acknowledged before it began, and every delete: a unit is
 // either read from the cluster after that, or taken from an earlier backup because a
 // digest that the cluster made after that is the same as that of the unit's samples. Both
-// are reads that the leaders of the shards confirm, so they see all that was acknowledged
-// before. A range that is not asked for had no samples then. What is written or deleted
-// meanwhile may be in it, or not.
+// are reads of a snapshot that was taken after that, so that of what is written or deleted
+// meanwhile each shard has all up to one moment, and nothing behind it. A server that makes no
+// snapshots is read as it is: these are reads that the leaders of the shards confirm, so they see all that was
+// acknowledged before; a range that is not asked for had no samples then, and what is written or deleted meanwhile
+// may be in it, or not.
 type backup struct {
-	client   *client.Client
-	named    []string // databases; empty: all
-	archive  *archive.Writer
-	progress *progress
+	client    *client.Client
+	databases []string
+	snapshot  string // empty: the server makes none
+	archive   *archive.Writer
+	progress  *progress
+}
+
+// snapshotTimeout bounds how long a backup waits for its snapshot while others are held.
+const snapshotTimeout = 2 * time.Minute
+
+// errNoSnapshot is why a backup is made without a snapshot.
+type errNoSnapshot struct{ cause error }
+
+func (e *errNoSnapshot) Error() string { return e.cause.Error() }
+
+// takeSnapshot takes the snapshot that is read. Errors: an *errNoSnapshot where the server cannot make one.
+func (b *backup) takeSnapshot(ctx context.Context) (err error) {
+	if len(b.databases) == 0 {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
+	b.snapshot, err = b.client.TakeSnapshot(bounded, b.databases)
+	switch {
+	case errors.Is(err, client.ErrRefused), errors.Is(err, client.ErrVersion), errors.Is(err, client.ErrReadOnly):
+		return &errNoSnapshot{err}
+	case err != nil:
+		return fmt.Errorf("take a snapshot: %w", err)
+	}
+	return nil
+}
+
+// endSnapshot gives the snapshot up. If that fails, it ends by itself.
+func (b *backup) endSnapshot(ctx context.Context) error {
+	if b.snapshot == "" {
+		return nil
+	}
+	return b.client.EndSnapshot(context.WithoutCancel(ctx), b.snapshot)
 }
 
 // run copies everything, and returns how many units were taken from earlier backups.
 func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest, taken int, err error) {
-	databases, err := databasesToBackUp(ctx, b.client, b.named)
-	if err != nil {
-		return nil, 0, err
-	}
-	names, err := metricsOf(ctx, b.client, databases)
+	names, err := metricsOf(ctx, b.client, b.databases, b.snapshot)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -41,7 +73,7 @@ func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest,
 	series := int64(0)
 	var all []archive.Wanted
 	for _, name := range names {
-		d, err := readDigests(ctx, b.client, name, true)
+		d, err := readDigests(ctx, b.client, name, true, b.snapshot)
 		if err != nil {
 			return nil, 0, fmt.Errorf("digests of metric %q of database %q: %w", name.metric, name.database, err)
 		}
@@ -75,7 +107,7 @@ func (b *backup) unit(ctx context.Context, w *archive.Wanted) error {
 	return inHalves(ctx, timeRange{w.FromMs, w.ToMs}, func(r timeRange) error {
 		return again(ctx, func() error {
 			return b.archive.Unit(ctx, name.database, name.metric, r.from, r.to, func(visit archive.Visitor) error {
-				return readSamples(ctx, b.client, name, r, visit, b.progress)
+				return readSamples(ctx, b.client, name, r, b.snapshot, visit, b.progress)
 			})
 		})
 	})
@@ -104,8 +136,9 @@ func again(ctx context.Context, do func() error) error {
 	}
 }
 
-func readSamples(ctx context.Context, c *client.Client, name metricName, r timeRange, visit archive.Visitor, p *progress) error {
+func readSamples(ctx context.Context, c *client.Client, name metricName, r timeRange, snapshot string, visit archive.Visitor, p *progress) error {
 	query := client.Query{Selector: scan.Selector{Database: name.database, Metric: name.metric}, FromMs: r.from, ToMs: r.to}
+	query.Snapshot = snapshot
 	for chunk, err := range c.Query(ctx, query) {
 		if err != nil {
 			return err

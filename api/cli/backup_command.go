@@ -45,8 +45,9 @@ func newBackupCommand(start VerificationServer) *cobra.Command {
 		Long: `Writes all samples of all databases to a target, every bit of them, while the cluster works on. The
 target is a folder, or s3://bucket/prefix of S3-compatible storage, and can have many backups, also
 of several clusters.
-Every write and delete that was acknowledged before the backup began is in it; of later ones, some
-may be. With --incremental only what has changed since the last complete backup is read and
+Every write and delete that was acknowledged before the backup began is in it. A server that is no
+cluster is read from a snapshot, which it makes in a moment: of later ones nothing is in it, but for those
+before that moment. Of a cluster, and on a full disk, some may be. With --incremental only what has changed since the last complete backup is read and
 written; each backup stands for itself all the same, and others can be deleted.
 A backup that was cut short, however it was, goes on when the command is started again.
 
@@ -107,13 +108,32 @@ func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databa
 	if err != nil {
 		return nil, err
 	}
-	b := &backup{client: c, named: databases, archive: w, progress: startProgress(cmd.ErrOrStderr(), 0)}
-	m, taken, err := b.run(ctx, start.UnixMilli())
-	b.progress.end()
+	m, taken, err := copyAll(cmd, &backup{client: c, archive: w}, databases, start.UnixMilli())
 	if err != nil {
 		return nil, errors.Join(err, w.Abandon(context.WithoutCancel(ctx)))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "backup %s: %d samples of %d series; %s written, %d of %d parts were there\n",
 		m.Name, m.Samples, m.Series, display.Bytes(uint64(m.Written)), taken, m.Units)
 	return m, nil
+}
+
+// copyAll copies the databases that are named, or all, from a snapshot where the server makes one.
+func copyAll(cmd *cobra.Command, b *backup, named []string, startedMs int64) (m *archive.Manifest, taken int, err error) {
+	ctx := cmd.Context()
+	if b.databases, err = databasesToBackUp(ctx, b.client, named); err != nil {
+		return nil, 0, err
+	}
+	err = b.takeSnapshot(ctx)
+	if none := (*errNoSnapshot)(nil); errors.As(err, &none) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "without a snapshot, what is written or deleted while the backup runs may be in it or not: %v\n", none)
+	} else if err != nil {
+		return nil, 0, err
+	}
+	b.progress = startProgress(cmd.ErrOrStderr(), 0)
+	m, taken, err = b.run(ctx, startedMs)
+	b.progress.end()
+	if ended := b.endSnapshot(ctx); ended != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the snapshot ends by itself: %v\n", ended)
+	}
+	return m, taken, err
 }

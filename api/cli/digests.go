@@ -37,15 +37,16 @@ func startOf(ms, width int64) int64 {
 
 // digests are what a cluster has of one metric.
 type digests struct {
-	days   map[int64]archive.Digest // by the start of the day
-	series map[uint64]struct{}      // hashes of the keys of series that have samples
+	days     map[int64]archive.Digest // by the start of the day
+	series   map[uint64]struct{}      // hashes of the keys of series that have samples
+	snapshot string                   // that is asked; empty: what is there now
 }
 
 // readDigests asks for the digests of one metric's days: a number for each series and day.
 // The cluster reads the samples for it, or, if recorded, takes what its files say of whole days
 // where it can: that tells what was written or deleted, but not what a disk has lost since.
-func readDigests(ctx context.Context, c *client.Client, name metricName, recorded bool) (*digests, error) {
-	d := &digests{days: map[int64]archive.Digest{}, series: map[uint64]struct{}{}}
+func readDigests(ctx context.Context, c *client.Client, name metricName, recorded bool, snapshot string) (*digests, error) {
+	d := &digests{days: map[int64]archive.Digest{}, series: map[uint64]struct{}{}, snapshot: snapshot}
 	// The day in which time begins has no start that a window could have.
 	first := timeRange{scan.TimeMsMin, startOf(scan.TimeMsMin, dayMs) + dayMs - 1}
 	w := scan.Windows{
@@ -80,6 +81,7 @@ func (d *digests) read(ctx context.Context, c *client.Client, name metricName, r
 	query := client.Query{
 		Selector: scan.Selector{Database: name.database, Metric: name.metric}, FromMs: r.from, ToMs: r.to, Windows: &w,
 	}
+	query.Snapshot = d.snapshot
 	for chunk, err := range c.Query(ctx, query) {
 		if err != nil {
 			return err
@@ -159,10 +161,10 @@ func databasesToBackUp(ctx context.Context, c *client.Client, named []string) ([
 	return slices.Compact(wanted), nil
 }
 
-// metricsOf returns the metrics of databases.
-func metricsOf(ctx context.Context, c *client.Client, databases []string) (names []metricName, err error) {
+// metricsOf returns the metrics that databases have in a snapshot, or have now.
+func metricsOf(ctx context.Context, c *client.Client, databases []string, snapshot string) (names []metricName, err error) {
 	for _, database := range databases {
-		metrics, err := c.Metrics(ctx, database, client.Names{})
+		metrics, err := c.Metrics(ctx, database, client.Names{Snapshot: snapshot})
 		if err != nil {
 			return nil, err
 		}

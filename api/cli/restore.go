@@ -91,7 +91,7 @@ func (r *restore) differences(ctx context.Context) (map[metricRange]difference, 
 	defer p.end()
 	differ := map[metricRange]difference{}
 	for name, want := range backed {
-		d, err := readDigests(ctx, r.client, name, false)
+		d, err := readDigests(ctx, r.client, name, false, "")
 		if err != nil {
 			return nil, fmt.Errorf("digests of metric %q of database %q: %w", name.metric, name.database, err)
 		}

@@ -40,6 +40,8 @@ func (c *Client) Series(ctx context.Context, selector scan.Selector, limit uint3
 type Names struct {
 	Prefix string // only names that start so
 	Limit  uint32 // at most so many, the first in order of their bytes; 0: all
+	// Snapshot is what Client.TakeSnapshot gave: its names are listed.
+	Snapshot string
 }
 
 // Databases returns the databases that have series and that the caller may read.
@@ -81,6 +83,7 @@ func (c *Client) names(ctx context.Context, n Names, request *tickmeshv1.ListNam
 
 func (c *Client) namesOf(ctx context.Context, n Names, request *tickmeshv1.ListNamesRequest) (names []string, leftOut bool, err error) {
 	request.Prefix, request.Limit, request.Freshness = []byte(n.Prefix), n.Limit, (&Read{}).freshness()
+	request.Snapshot = n.Snapshot
 	var failed error
 	stream(ctx, c, func(name string, err error) bool {
 		if err != nil {

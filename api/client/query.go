@@ -25,6 +25,8 @@ type Read struct {
 	// AllowPartial lets shards be missing that nobody answers for. The last thing of
 	// such an answer is a *PartialError.
 	AllowPartial bool
+	// Snapshot is what Client.TakeSnapshot gave: its contents are read. Only Query and names look at it.
+	Snapshot string
 }
 
 func (r *Read) freshness() *tickmeshv1.Freshness {
@@ -61,7 +63,7 @@ type Chunk struct {
 func (c *Client) Query(ctx context.Context, q Query) iter.Seq2[*Chunk, error] {
 	request := &tickmeshv1.ScanRequest{
 		Selector: wire.FromSelector(&q.Selector), FromMs: q.FromMs, ToMs: q.ToMs, Windows: wire.FromWindows(q.Windows),
-		Limits: wire.FromLimits(q.Limits), Freshness: q.freshness(), AllowPartial: q.AllowPartial,
+		Limits: wire.FromLimits(q.Limits), Freshness: q.freshness(), AllowPartial: q.AllowPartial, Snapshot: q.Snapshot,
 	}
 	return func(yield func(*Chunk, error) bool) {
 		var series *Series
@@ -209,4 +211,31 @@ func (c *Client) Delete(ctx context.Context, selector scan.Selector, fromMs, toM
 		return errorOf(err)
 	})
 	return seriesTouched, err
+}
+
+// TakeSnapshot has the server keep what databases have at one moment of each shard, for Query and names to be read
+// from until EndSnapshot: everything that was acknowledged before the call is in it. One that is not read for 10 minutes
+// ends by itself. It waits for a server that has too many, or none
+// that answers, as long as the context lasts. Errors: ErrRefused and ErrVersion where the server makes none, ErrReadOnly where its
+// disk does not take it.
+func (c *Client) TakeSnapshot(ctx context.Context, databases []string) (name string, err error) {
+	request := &tickmeshv1.TakeSnapshotRequest{}
+	for _, database := range databases {
+		request.Databases = append(request.GetDatabases(), []byte(database))
+	}
+	// Should an answer be lost, the next attempt takes another, and nobody reads the first.
+	err = c.call(ctx, 0, func(ctx context.Context, e *endpoint) error {
+		response, err := tickmeshv1.NewQueryServiceClient(e.conn).TakeSnapshot(ctx, request)
+		name = response.GetSnapshot()
+		return errorOf(err)
+	})
+	return name, err
+}
+
+// EndSnapshot has the server give up a snapshot. One that has ended is no error.
+func (c *Client) EndSnapshot(ctx context.Context, name string) error {
+	return c.callOnce(ctx, func(ctx context.Context, e *endpoint) error {
+		_, err := tickmeshv1.NewQueryServiceClient(e.conn).EndSnapshot(ctx, &tickmeshv1.EndSnapshotRequest{Snapshot: name})
+		return errorOf(err)
+	})
 }

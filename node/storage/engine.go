@@ -41,6 +41,8 @@ type Options struct {
 	// counts pages, which may hold samples of entries that only the operating
 	// system has: after a power cut pages must not know more than the log.
 	SyncLog    func() error
+	// ReadOnly opens a snapshot. Only what reads may be called.
+	ReadOnly   bool
 	Logger     *slog.Logger
 	Failpoints *failpoint.Set
 }
@@ -51,6 +53,7 @@ const (
 	dirIndex      = "series"
 	dirPages      = "pages"
 	dirSegments   = "segments"
+	dirSnapshots  = "snapshots"
 	dirLog        = "log" // the node's; nothing here reads it
 	shardsDefault = 128
 
@@ -141,6 +144,9 @@ func (e *Engine) open() error {
 		return fmt.Errorf("lock the data folder: %w", err)
 	}
 	e.lock = lock
+	if err := vfs.RemoveAll(e.fs, path.Join(e.dir, dirSnapshots)); err != nil {
+		e.log.Error("snapshots of a process before stay on disk until the next start", "error", err)
+	}
 	e.files, err = manifest.Open(manifest.Options{
 		FS: e.fs, Dir: e.dir, Segments: dirSegments, Shards: e.options.Shards, ShardKey: e.options.ShardKey,
 		Foreign:     []string{dirIndex, dirPages, dirSegments, dirLog},
@@ -177,7 +183,7 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 	e.batches.shards, e.batches.log = e.shards, e.log
 	e.index, err = index.Open(index.Options{
 		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Applied: m.Applied, Failpoints: e.options.Failpoints, Corrupt: e.reportCorruption,
-		PersistSeriesMin: e.options.PersistSeriesMin, DiskReserve: compact.Reserve * e.options.GenerationBytesMax,
+		PersistSeriesMin: e.options.PersistSeriesMin, ReadOnly: e.options.ReadOnly, DiskReserve: compact.Reserve * e.options.GenerationBytesMax,
 	})
 	if err != nil {
 		return fmt.Errorf("open the series table: %w", err)
@@ -191,7 +197,7 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 		GenerationBytes: e.options.GenerationBytesMax, Failpoints: e.options.Failpoints,
 		OnCorrupt: func(err *pagelog.CorruptError) { e.reportCorruption(err) },
 	}, m.Pages, func(ref pagelog.Ref, shard uint16, id uint32) {
-		if int(shard) < len(e.shards) && !m.LowWater[shard].HidesRef(generations, ref) {
+		if int(shard) < len(e.shards) && !m.LowWater[shard].HidesRef(generations, ref) && !m.BeyondSnapshot(generations, shard, ref) {
 			e.shards[shard].mu.set.SetPage(id, uint32(ref))
 		}
 	})

@@ -50,15 +50,8 @@ func (g *generations) flush(edit *manifest.Edit) error {
 	var rollErr error
 	sizes := g.pages.Sizes()
 	if sizes[len(sizes)-1].Bytes > 0 {
-		_, rollErr = g.pages.Roll()
-		if errors.Is(rollErr, pagelog.ErrTooManyGenerations) {
-			g.files.Sweeper.Wait() // it may have some that readers have left
-			_, rollErr = g.pages.Roll()
-		}
-		if rollErr != nil {
+		if rollErr = g.endGeneration(); rollErr != nil {
 			rollErr = fmt.Errorf("flush: %w", rollErr)
-		} else {
-			g.pace.ended()
 		}
 		sizes = g.pages.Sizes()
 	}
@@ -74,6 +67,19 @@ func (g *generations) flush(edit *manifest.Edit) error {
 		}
 	}
 	return rollErr
+}
+
+// endGeneration ends the generation that is being written.
+func (g *generations) endGeneration() error {
+	_, err := g.pages.Roll()
+	if errors.Is(err, pagelog.ErrTooManyGenerations) {
+		g.files.Sweeper.Wait() // it may have some that readers have left
+		_, err = g.pages.Roll()
+	}
+	if err == nil {
+		g.pace.ended()
+	}
+	return err
 }
 
 // Generations returns the number of generations of the page log that wait for a

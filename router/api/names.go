@@ -124,7 +124,11 @@ func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.Ser
 // names returns the names that are asked for, and whether names were left out because the
 // caller may not read what they are of.
 func (q *queryService) names(ctx context.Context, m *tickmeshv1.ListNamesRequest) (names []string, leftOut bool, err error) {
-	source, _ := q.source(m.GetFreshness(), false)
+	source, _, done, err := q.sourceOf(m.GetSnapshot(), m.GetFreshness(), false)
+	if err != nil {
+		return nil, false, err
+	}
+	defer done()
 	database, metric, prefix, limit := access.Canonical(string(m.GetDatabase())), string(m.GetMetric()), string(m.GetPrefix()), int(m.GetLimit())
 	switch m.GetKind() {
 	case tickmeshv1.NameKind_NAME_KIND_DATABASE:

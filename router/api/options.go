@@ -44,6 +44,14 @@ type Cluster interface {
 	Recover(ctx context.Context, request *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error)
 }
 
+// Snapshots keep what is there at a moment. Errors are of the kinds in packages series and wire: wire.ErrNotFound for a
+// snapshot that has ended. Safe for concurrent use.
+type Snapshots interface {
+	TakeSnapshot(ctx context.Context) (name string, err error)
+	ReadSnapshot(name string) (source scan.Source, done func(), err error)
+	EndSnapshot(ctx context.Context, name string) error
+}
+
 // Options configure a Server. Writer, Resolver, Shards, Source, Deleter and Cluster
 // are required.
 type Options struct {
@@ -63,6 +71,9 @@ type Options struct {
 	// returns, once the read has ended, the shards that its answer lacks. Nil: Source
 	// answers these reads too, and nothing is missing.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
+
+	// Snapshots are read like Source. Nil: none are made.
+	Snapshots Snapshots
 
 	// Admission bounds queries. Nil: one of its own, with defaults. Source and what WithConsistency
 	// returns should be read through it.

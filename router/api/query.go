@@ -67,6 +67,52 @@ func (q *queryService) source(f *tickmeshv1.Freshness, partial bool) (source sca
 	return source, func() []uint32 { return wire.FromShards(shards()) }
 }
 
+// sourceOf returns the source for one read of a snapshot, or, without a name, of what is there now.
+func (q *queryService) sourceOf(snapshot string, f *tickmeshv1.Freshness, partial bool) (source scan.Source, missing func() []uint32, done func(), err error) {
+	if snapshot == "" {
+		source, missing = q.source(f, partial)
+		return source, missing, func() {}, nil
+	}
+	if q.s.options.Snapshots == nil {
+		return nil, nil, nil, errNoSnapshots
+	}
+	source, done, err = q.s.options.Snapshots.ReadSnapshot(snapshot)
+	return source, func() []uint32 { return nil }, done, err
+}
+
+var errNoSnapshots = fmt.Errorf("%w: a cluster makes no snapshots", wire.ErrRefused)
+
+// TakeSnapshot takes a snapshot for a caller who may read the databases that it names.
+func (q *queryService) TakeSnapshot(ctx context.Context, m *tickmeshv1.TakeSnapshotRequest) (*tickmeshv1.TakeSnapshotResponse, error) {
+	if len(m.GetDatabases()) == 0 {
+		return nil, statusOf(fmt.Errorf("%w: a snapshot of no database", wire.ErrInvalid))
+	}
+	for _, database := range m.GetDatabases() {
+		if err := access.Check(ctx, access.Canonical(string(database)), access.Read); err != nil {
+			return nil, statusOf(err)
+		}
+	}
+	if q.s.options.Snapshots == nil {
+		return nil, statusOf(errNoSnapshots)
+	}
+	name, err := q.s.options.Snapshots.TakeSnapshot(ctx)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &tickmeshv1.TakeSnapshotResponse{Snapshot: name}, nil
+}
+
+// EndSnapshot ends a snapshot. Who knows its name has been told it.
+func (q *queryService) EndSnapshot(ctx context.Context, m *tickmeshv1.EndSnapshotRequest) (*tickmeshv1.EndSnapshotResponse, error) {
+	if q.s.options.Snapshots == nil {
+		return nil, statusOf(errNoSnapshots)
+	}
+	if err := q.s.options.Snapshots.EndSnapshot(ctx, m.GetSnapshot()); err != nil {
+		return nil, statusOf(err)
+	}
+	return &tickmeshv1.EndSnapshotResponse{}, nil
+}
+
 // clamp returns the nearest time that samples may have.
 func clamp(timeMs int64) int64 { return max(scan.TimeMsMin, min(timeMs, scan.TimeMsMax)) }
 
@@ -86,7 +132,11 @@ func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreami
 			return err
 		}
 		q.s.auditBulkRead(ctx, request)
-		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
+		source, missing, done, err := q.sourceOf(m.GetSnapshot(), m.GetFreshness(), m.GetAllowPartial())
+		if err != nil {
+			return err
+		}
+		defer done()
 		a := &scanAnswer{send: idleWhile(ctx, stream.Send)}
 		if err := source.Scan(ctx, request, a.visit); err != nil {
 			return err

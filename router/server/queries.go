@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/cache"
@@ -96,6 +97,28 @@ func (q *queries) withConsistency(o scan.Consistency) (source scan.Source, missi
 	}
 	source, missing = q.backend.WithConsistency(o)
 	return q.admission.Source(auditedSource{source}), missing
+}
+
+// snapshots returns those of the backend, which are read through admission control; nil: there are none.
+func (q *queries) snapshots() api.Snapshots {
+	if q.backend.Snapshots == nil {
+		return nil
+	}
+	return admittedSnapshots{q.backend.Snapshots, q.admission}
+}
+
+type admittedSnapshots struct {
+	api.Snapshots
+	admission *admission.Controller
+}
+
+// ReadSnapshot implements api.Snapshots.
+func (s admittedSnapshots) ReadSnapshot(name string) (source scan.Source, done func(), err error) {
+	source, done, err = s.Snapshots.ReadSnapshot(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.admission.Source(auditedSource{source}), done, nil
 }
 
 // handler routes each dialect's paths to it. An unknown path is answered in OpenTSDB's shape.

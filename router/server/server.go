@@ -33,6 +33,7 @@ type Backend struct {
 	Source          scan.Source
 	Deleter         scan.Deleter
 	WithConsistency func(scan.Consistency) (scan.Source, func() []uint16) // nil: source answers these reads, too
+	Snapshots       api.Snapshots                                         // nil: none are made
 	Shards          series.Sharding
 
 	Memory    *memory.Plan // nil: flags alone bound it
@@ -265,7 +266,7 @@ func (s *Settings) readFiles(o *ingest.Options) (err error) {
 func (s *Settings) apiOptions(b *Backend, q *queries, logger *slog.Logger, registry *process.Registry) api.Options {
 	requests := s.requestMemory(b.Memory)
 	return api.Options{
-		Writer: b.Writer, Resolver: b.Resolver, Generation: b.Generation, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Source: q.source, Deleter: b.Deleter, WithConsistency: q.withConsistency,
+		Writer: b.Writer, Resolver: b.Resolver, Generation: b.Generation, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Source: q.source, Deleter: b.Deleter, WithConsistency: q.withConsistency, Snapshots: q.snapshots(),
 		Admission: q.admission, Cluster: b.Cluster,
 		DatabaseFromHeader: s.fromHeader(),
 		ClusterName:        b.ClusterName, Version: process.CurrentBuild().Version, Logger: logger, Registerer: registry,

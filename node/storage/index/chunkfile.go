@@ -25,6 +25,8 @@ type chunkFile struct {
 	name  string
 	magic string
 	bytes int64 // of a chunk, its head included; a multiple of 4
+	// readOnly: another chunkFile may be appending to the file by another name.
+	readOnly bool
 	count atomic.Uint32
 
 	file     vfs.File // nil: not made yet
@@ -56,7 +58,11 @@ func (f *chunkFile) open(count uint32, workers int, check func(n uint32, payload
 	if count == 0 {
 		return nil
 	}
-	if f.file, err = f.fs.OpenReadWrite(f.name); err != nil {
+	open := f.fs.OpenReadWrite
+	if f.readOnly {
+		open = f.fs.Open
+	}
+	if f.file, err = open(f.name); err != nil {
 		return err
 	}
 	err = f.openChunks(count)
@@ -93,6 +99,13 @@ func (f *chunkFile) openChunks(count uint32) error {
 	}
 	if string(header) != string(f.header()) {
 		return &CorruptError{File: f.name, What: "the header is of another file or version"}
+	}
+	if f.readOnly {
+		if err := f.mapWhole(end); err != nil {
+			return err
+		}
+		f.count.Store(count)
+		return nil
 	}
 	if err := f.file.Truncate(end); err != nil {
 		return err
@@ -205,6 +218,11 @@ func (f *chunkFile) mapTo(end int64) error {
 	if err := f.file.Truncate(length); err != nil {
 		return err
 	}
+	return f.mapWhole(length)
+}
+
+// mapWhole maps the first length bytes of the file, which it has.
+func (f *chunkFile) mapWhole(length int64) error {
 	m, err := f.file.Map(length)
 	if err != nil {
 		return err

@@ -32,6 +32,9 @@ type Options struct {
 	// DiskReserve is how many bytes of the disk are left to others: files that would take of it are not
 	// written, and what they are for stays in memory.
 	DiskReserve int64
+	// ReadOnly opens files that another Index may be appending to, by other names, and changes none of them. Sync
+	// must not be called.
+	ReadOnly bool
 	// Workers is the number of goroutines that Open uses; 0: GOMAXPROCS.
 	Workers int
 

@@ -218,6 +218,14 @@ func (f *keyFile) mapLocked(end int64) error {
 	if err := f.file.Truncate(length); err != nil {
 		return fmt.Errorf("series keys: %w", err)
 	}
+	return f.mapWholeLocked(length)
+}
+
+// mapWholeLocked maps the first length bytes of the file, which it has; 0: none.
+func (f *keyFile) mapWholeLocked(length int64) error {
+	if length == 0 {
+		return nil
+	}
 	m, err := f.file.Map(length)
 	if err != nil {
 		return fmt.Errorf("series keys: %w", err)
@@ -301,7 +309,11 @@ func (f *keyFile) create(fsys vfs.FS, name string) (err error) {
 }
 
 func (f *keyFile) openExisting(o *Options, name string) (err error) {
-	if f.file, err = o.FS.OpenReadWrite(name); err != nil {
+	open := o.FS.OpenReadWrite
+	if o.ReadOnly {
+		open = o.FS.Open
+	}
+	if f.file, err = open(name); err != nil {
 		return fmt.Errorf("series keys: %w", err)
 	}
 	size, err := f.file.Size()
@@ -311,14 +323,16 @@ func (f *keyFile) openExisting(o *Options, name string) (err error) {
 	if size < o.State.Bytes {
 		o.Corrupt(&CorruptError{File: name, Offset: size, What: fmt.Sprintf("%d bytes are missing", o.State.Bytes-size)})
 	}
-	if err := f.file.Truncate(o.State.Bytes); err != nil {
-		return fmt.Errorf("series keys: %w", err)
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := int((o.State.Bytes - 1) >> blockBits)
-	if err := f.mapLocked(int64(last+1) << blockBits); err != nil {
-		return err
+	if o.ReadOnly {
+		err = f.mapWholeLocked(int64(last) << blockBits)
+	} else if err = f.file.Truncate(o.State.Bytes); err == nil {
+		err = f.mapLocked(int64(last+1) << blockBits)
+	}
+	if err != nil {
+		return fmt.Errorf("series keys: %w", err)
 	}
 	blocks := make([]*block, last+1)
 	for i := range last {
@@ -356,6 +370,9 @@ func (f *keyFile) checkHeader(o *Options, name string) error {
 		return nil
 	}
 	o.Corrupt(&CorruptError{File: name, What: fmt.Sprintf("%s: %v", what, err)})
+	if o.ReadOnly {
+		return nil
+	}
 	putKeyHeader(header[:])
 	if _, err := f.file.WriteAt(header[:], 0); err != nil {
 		return fmt.Errorf("series keys: %w", err)

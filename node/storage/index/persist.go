@@ -81,6 +81,7 @@ func newPersister(o *Options) *persister {
 		offsets: newChunkFile(o.FS, path.Join(o.Dir, offsetsFileName), offsetsMagic, offsetsBytes),
 		ids:     newChunkFile(o.FS, path.Join(o.Dir, idsFileName), idsMagic, idHeadBytes+idChunkBytes),
 	}
+	s.offsets.readOnly, s.ids.readOnly = o.ReadOnly, o.ReadOnly
 	if s.rule == (persistRule{}) {
 		least := cmp.Or(o.PersistSeriesMin, persistSeriesMinDefault)
 		s.rule = persistRule{table: least, share: 8, part: uint32(least)}
@@ -264,6 +265,27 @@ func (s *persister) room(bytes int64) error {
 }
 
 var errNoRoom = errors.New("no room for files of the series table")
+
+// Link gives the files of the last Sync second names in an empty folder, from where Options.ReadOnly opens them. No Sync
+// and no Published may run meanwhile.
+func (x *Index) Link(dir string) error {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
+	s := x.persister
+	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return fmt.Errorf("series table: %w", err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, activityNew) {
+			continue
+		}
+		if err := s.fs.Link(path.Join(s.dir, name), path.Join(dir, name)); err != nil {
+			return fmt.Errorf("series table: %w", err)
+		}
+	}
+	return nil
+}
 
 // Published is told that the manifest has a state for good, which Sync has given: files of tables and parts that
 // neither it counts nor memory reads from are removed. What cannot be removed is tried again next time.

@@ -58,6 +58,7 @@ type Manifest struct {
 	Tombstones Tombstones         `json:"tombstones"`
 	LowWater   []LowWater         `json:"floors"`              // by shard
 	BatchFile  string             `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
+	HighWater  []HighWater        `json:"ceilings,omitempty"`  // of a snapshot: by shard, the place that its pages come before
 	// Purged reports for segments, by name, up to which number tombstones have been
 	// merged into them.
 	Purged map[string]uint64 `json:"purged,omitempty"`
@@ -176,7 +177,7 @@ func decode(b []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrUnusable, m.Format, format, formatForgets)
 	}
 	if m.Shards < 1 || m.Shards > ShardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.LowWater) != m.Shards ||
-		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards {
+		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards || m.HighWater != nil && len(m.HighWater) != m.Shards {
 		return nil, fmt.Errorf("%w: it speaks of %d shards", ErrUnusable, m.Shards)
 	}
 	return m, nil

@@ -109,6 +109,22 @@ func SlotGenerations(state *pagelog.State) *[pagelog.Slots]uint32 {
 	return &numbers
 }
 
+// HighWater is a place of the page log, from which on the pages of a shard came after a snapshot of it.
+type HighWater struct {
+	Generation uint32 `json:"generation"`
+	Offset     uint32 `json:"offset"` // as that of pagelog.Ref
+}
+
+// BeyondSnapshot reports whether a page of a snapshot's page log came after the snapshot. Generations are those of
+// SlotGenerations.
+func (m *Manifest) BeyondSnapshot(generations *[pagelog.Slots]uint32, shard uint16, ref pagelog.Ref) bool {
+	if m.HighWater == nil {
+		return false
+	}
+	end, generation := &m.HighWater[shard], generations[ref.Slot()]
+	return generation > end.Generation || generation == end.Generation && ref.Offset() >= end.Offset
+}
+
 // Suppressed names the shards of segments that do not count any more, since a repair has
 // brought others for them: by name of the segment, in order. It is never changed in
 // place, so that versions and manifests may share it.

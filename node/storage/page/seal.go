@@ -66,11 +66,27 @@ func (s *Set) SealSeries(id uint32) error {
 
 // SealAll seals all pages.
 func (s *Set) SealAll() error {
-	for index, chunk := range s.heads.chunks {
-		for i := range chunk {
-			if err := s.SealSeries(uint32(index*headsPerChunk + i)); err != nil {
-				return err
-			}
+	for index := range s.heads.chunks {
+		if err := s.sealChunk(index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SealSome seals the pages of a part of the series, from 0 on: of those of the n-th part it is called for. It reports
+// whether there is such a part.
+func (s *Set) SealSome(n int) (some bool, err error) {
+	if n >= len(s.heads.chunks) {
+		return false, nil
+	}
+	return true, s.sealChunk(n)
+}
+
+func (s *Set) sealChunk(index int) error {
+	for i := range s.heads.chunks[index] {
+		if err := s.SealSeries(uint32(index*headsPerChunk + i)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -117,6 +117,38 @@ func (l *Log) trimEnd(g *generation) error {
 	return errors.Join(err, g.extents[last].Load().file.Truncate(used))
 }
 
+// Link gives the files of the generations that have ended, from the number oldest on, second names in an empty folder,
+// and returns the State with which Open finds them there, before an empty generation. None of these may be dropped
+// meanwhile. What is linked need not be durable.
+func (l *Log) Link(dir string, oldest uint32) (State, error) {
+	l.admin.Lock()
+	defer l.admin.Unlock()
+	l.mu.Lock()
+	generations, closed := l.mu.generations, l.mu.closed
+	l.mu.Unlock()
+	if closed {
+		return State{}, ErrClosed
+	}
+	var state State
+	ended, current := generations[:len(generations)-1], generations[len(generations)-1]
+	for _, g := range ended {
+		if int32(g.number-oldest) < 0 {
+			continue
+		}
+		for i := range g.extents {
+			if g.extents[i].Load() == nil {
+				continue
+			}
+			if err := l.options.FS.Link(extentName(l.options.Dir, g.number, i), extentName(dir, g.number, i)); err != nil {
+				return State{}, err
+			}
+		}
+		state.Generations = append(state.Generations, GenerationState{g.number, g.extentBytes(), g.flushed.Load()})
+	}
+	state.Generations = append(state.Generations, GenerationState{current.number, ExtentBytesMin, extentHeaderBytes})
+	return state, nil
+}
+
 // Drop removes a generation, once nobody holds it. It must not be named by the
 // State that the owner's manifest has. Errors: ErrNoGeneration for one that is
 // not live or is the current one; ErrClosed.

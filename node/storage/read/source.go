@@ -77,6 +77,11 @@ type Stats struct {
 	ScannedRollups        int64 // hours and days of a series of which a rollup or digest was read, and no sample
 }
 
+// Plus returns the sums of the counters of two.
+func (s Stats) Plus(o Stats) Stats {
+	return Stats{s.Scans + o.Scans, s.ScannedSamples + o.ScannedSamples, s.ScannedRollups + o.ScannedRollups}
+}
+
 // Stats returns the present figures.
 func (s *Source) Stats() Stats {
 	return Stats{Scans: s.scans.Load(), ScannedSamples: s.samples.Load(), ScannedRollups: s.rollups.Load()}

@@ -47,6 +47,7 @@ func (m *MemFS) CrashClone(options CrashOptions) *MemFS {
 			crashed[n] = c
 			clone.mu.used += int64(len(c.data))
 		}
+		c.names++
 		clone.mu.names[name], clone.mu.durable[name] = c, c
 	}
 	return clone
@@ -162,5 +163,5 @@ func (n *inode) crash(random *rand.Rand, blockPercent int) *inode {
 	} else {
 		data = append(data, make([]byte, size-len(data))...)
 	}
-	return &inode{named: true, data: data, synced: slices.Clone(data)}
+	return &inode{data: data, synced: slices.Clone(data)}
 }

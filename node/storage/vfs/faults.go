@@ -16,6 +16,7 @@ const (
 	OpOpenReadWrite
 	OpRemove
 	OpRename
+	OpLink
 	OpList
 	OpStat
 	OpSyncDir
@@ -32,8 +33,8 @@ const (
 // Op is an operation that is about to happen.
 type Op struct {
 	Kind   OpKind
-	Name   string // of the file or directory; the old one of a rename
-	To     string // the new name of a rename
+	Name   string // of the file or directory; the old one of a rename or link
+	To     string // the new name of a rename or link
 	Offset int64  // of a read or write
 	Length int64  // of a read, write or mapping; the size of truncate and preallocate
 }
@@ -110,6 +111,13 @@ func (f *faultFS) Rename(from, to string) error {
 		return err
 	}
 	return f.inner.Rename(from, to)
+}
+
+func (f *faultFS) Link(from, to string) error {
+	if err := f.check("link", Op{Kind: OpLink, Name: from, To: to}); err != nil {
+		return err
+	}
+	return f.inner.Link(from, to)
 }
 
 func (f *faultFS) List(dir string) ([]string, error) {

@@ -13,7 +13,7 @@ import (
 // guarded by the MemFS.
 type inode struct {
 	dir   bool
-	named bool // counted in MemFS.mu.used
+	names int // counted in MemFS.mu.used while there is one
 
 	data   []byte
 	synced []byte           // as of the last Sync
@@ -161,7 +161,7 @@ func (f *memFile) WriteAt(b []byte, offset int64) (int, error) {
 // reserveLocked accounts for a file that grows to size, when it does.
 func (f *memFile) reserveLocked(op string, size int64) error {
 	growth := size - int64(len(f.inode.data))
-	if growth <= 0 || !f.inode.named {
+	if growth <= 0 || f.inode.names == 0 {
 		return nil
 	}
 	if f.fs.mu.used+growth > f.fs.mu.capacity {
@@ -186,7 +186,7 @@ func (f *memFile) resizeLocked(op string, size int64) error {
 	if err := f.reserveLocked(op, size); err != nil {
 		return err
 	}
-	if f.inode.named {
+	if f.inode.names > 0 {
 		f.fs.mu.used -= max(int64(len(f.inode.data))-size, 0)
 	}
 	f.inode.resize(int(size))

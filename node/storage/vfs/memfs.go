@@ -122,7 +122,7 @@ func (m *MemFS) Create(name string) (File, error) {
 	n := m.mu.names[name]
 	switch {
 	case n == nil:
-		n = &inode{named: true}
+		n = &inode{names: 1}
 		m.applyLocked(change{names: [2]string{name}, inodes: [2]*inode{n}})
 	case n.dir:
 		return nil, pathError("create", name, syscall.EISDIR)
@@ -171,8 +171,9 @@ func (m *MemFS) Remove(name string) error {
 }
 
 func (m *MemFS) dropNameLocked(n *inode) {
-	n.named = false
-	m.mu.used -= int64(len(n.data))
+	if n.names--; n.names == 0 {
+		m.mu.used -= int64(len(n.data))
+	}
 }
 
 // Rename implements FS. Directories cannot be renamed.
@@ -200,6 +201,28 @@ func (m *MemFS) Rename(from, to string) error {
 		m.dropNameLocked(old)
 	}
 	m.applyLocked(change{names: [2]string{to, from}, inodes: [2]*inode{n, nil}})
+	return nil
+}
+
+// Link implements FS. Directories cannot be linked.
+func (m *MemFS) Link(from, to string) error {
+	from, to = path.Clean(from), path.Clean(to)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.mu.names[from]
+	switch {
+	case n == nil:
+		return pathError("link", from, fs.ErrNotExist)
+	case n.dir:
+		return pathError("link", from, syscall.EPERM)
+	case m.mu.names[to] != nil:
+		return pathError("link", to, fs.ErrExist)
+	}
+	if err := m.parentLocked("link", to); err != nil {
+		return err
+	}
+	n.names++
+	m.applyLocked(change{names: [2]string{to}, inodes: [2]*inode{n}})
 	return nil
 }
 
@@ -311,7 +334,7 @@ func (m *MemFS) Lock(name string) (io.Closer, error) {
 		return nil, err
 	}
 	if m.mu.names[name] == nil {
-		m.applyLocked(change{names: [2]string{name}, inodes: [2]*inode{{named: true}}})
+		m.applyLocked(change{names: [2]string{name}, inodes: [2]*inode{{names: 1}}})
 	}
 	m.mu.locks[name] = true
 	return &memLock{fs: m, name: name}, nil

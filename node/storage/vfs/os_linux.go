@@ -70,6 +70,8 @@ func (osFS) Remove(name string) error { return os.Remove(name) }
 
 func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
 
+func (osFS) Link(from, to string) error { return os.Link(from, to) }
+
 func (osFS) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
+	"path"
 )
 
 const wholeBytesMax = 1 << 30 // of a file that is read into memory
@@ -31,6 +33,29 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 		err = nil
 	}
 	return b, err
+}
+
+// RemoveAll removes a file, or a directory with all that is in it. One that is not there is no error.
+func RemoveAll(fs FS, name string) error {
+	info, err := fs.Stat(name)
+	if err != nil {
+		if errors.Is(err, iofs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if info.Dir {
+		children, err := fs.List(name)
+		if err != nil {
+			return err
+		}
+		for _, child := range children {
+			if err := RemoveAll(fs, path.Join(name, child)); err != nil {
+				return err
+			}
+		}
+	}
+	return fs.Remove(name)
 }
 
 // WriteFile makes a file with these bytes and makes them durable, but not the file's name: see FS.SyncDir.

@@ -98,7 +98,9 @@ type ScanRequest struct {
 	// How new the answer has to be.
 	Freshness *Freshness `protobuf:"bytes,6,opt,name=freshness,proto3" json:"freshness,omitempty"`
 	// Leave out shards that nobody answers for, and say so, instead of failing.
-	AllowPartial  bool `protobuf:"varint,7,opt,name=allow_partial,json=allowPartial,proto3" json:"allow_partial,omitempty"`
+	AllowPartial bool `protobuf:"varint,7,opt,name=allow_partial,json=allowPartial,proto3" json:"allow_partial,omitempty"`
+	// Read this snapshot instead of what is there now. NOT_FOUND: it has ended.
+	Snapshot      string `protobuf:"bytes,8,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +182,13 @@ func (x *ScanRequest) GetAllowPartial() bool {
 		return x.AllowPartial
 	}
 	return false
+}
+
+func (x *ScanRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
 }
 
 // SeriesChunk is a stretch of one series.
@@ -649,7 +658,9 @@ type ListNamesRequest struct {
 	// At most so many; 0: all.
 	Limit uint32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	// How new the answer has to be.
-	Freshness     *Freshness `protobuf:"bytes,7,opt,name=freshness,proto3" json:"freshness,omitempty"`
+	Freshness *Freshness `protobuf:"bytes,7,opt,name=freshness,proto3" json:"freshness,omitempty"`
+	// As in ScanRequest.
+	Snapshot      string `protobuf:"bytes,8,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -731,6 +742,13 @@ func (x *ListNamesRequest) GetFreshness() *Freshness {
 		return x.Freshness
 	}
 	return nil
+}
+
+func (x *ListNamesRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
 }
 
 // ListNamesResponse is a part of the answer.
@@ -900,11 +918,186 @@ func (x *DeleteResponse) GetSeriesTouched() int64 {
 	return 0
 }
 
+// TakeSnapshotRequest says what is going to be read.
+type TakeSnapshotRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Databases, one at least, each of which the caller may read.
+	Databases     [][]byte `protobuf:"bytes,1,rep,name=databases,proto3" json:"databases,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeSnapshotRequest) Reset() {
+	*x = TakeSnapshotRequest{}
+	mi := &file_tickmesh_v1_query_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeSnapshotRequest) ProtoMessage() {}
+
+func (x *TakeSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_query_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*TakeSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_query_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TakeSnapshotRequest) GetDatabases() [][]byte {
+	if x != nil {
+		return x.Databases
+	}
+	return nil
+}
+
+// TakeSnapshotResponse names a snapshot.
+type TakeSnapshotResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, which nobody can guess.
+	Snapshot      string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeSnapshotResponse) Reset() {
+	*x = TakeSnapshotResponse{}
+	mi := &file_tickmesh_v1_query_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeSnapshotResponse) ProtoMessage() {}
+
+func (x *TakeSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_query_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*TakeSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_query_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TakeSnapshotResponse) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+// EndSnapshotRequest names a snapshot.
+type EndSnapshotRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Snapshot      string `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSnapshotRequest) Reset() {
+	*x = EndSnapshotRequest{}
+	mi := &file_tickmesh_v1_query_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSnapshotRequest) ProtoMessage() {}
+
+func (x *EndSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_query_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*EndSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_query_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *EndSnapshotRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+// EndSnapshotResponse is empty.
+type EndSnapshotResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSnapshotResponse) Reset() {
+	*x = EndSnapshotResponse{}
+	mi := &file_tickmesh_v1_query_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSnapshotResponse) ProtoMessage() {}
+
+func (x *EndSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_query_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*EndSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_query_proto_rawDescGZIP(), []int{15}
+}
+
 var File_tickmesh_v1_query_proto protoreflect.FileDescriptor
 
 const file_tickmesh_v1_query_proto_rawDesc = "" +
 	"\n" +
-	"\x17tickmesh/v1/query.proto\x12\vtickmesh.v1\x1a\x16tickmesh/v1/scan.proto\"\xaa\x02\n" +
+	"\x17tickmesh/v1/query.proto\x12\vtickmesh.v1\x1a\x16tickmesh/v1/scan.proto\"\xc6\x02\n" +
 	"\vScanRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x12\x17\n" +
 	"\afrom_ms\x18\x02 \x01(\x03R\x06fromMs\x12\x13\n" +
@@ -912,7 +1105,8 @@ const file_tickmesh_v1_query_proto_rawDesc = "" +
 	"\awindows\x18\x04 \x01(\v2\x14.tickmesh.v1.WindowsR\awindows\x12/\n" +
 	"\x06limits\x18\x05 \x01(\v2\x17.tickmesh.v1.ScanLimitsR\x06limits\x124\n" +
 	"\tfreshness\x18\x06 \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\x12#\n" +
-	"\rallow_partial\x18\a \x01(\bR\fallowPartial\"j\n" +
+	"\rallow_partial\x18\a \x01(\bR\fallowPartial\x12\x1a\n" +
+	"\bsnapshot\x18\b \x01(\tR\bsnapshot\"j\n" +
 	"\vSeriesChunk\x12+\n" +
 	"\x06series\x18\x01 \x01(\v2\x13.tickmesh.v1.SeriesR\x06series\x12.\n" +
 	"\acolumns\x18\x02 \x01(\v2\x14.tickmesh.v1.ColumnsR\acolumns\"g\n" +
@@ -940,7 +1134,7 @@ const file_tickmesh_v1_query_proto_rawDesc = "" +
 	"\x12ListSeriesResponse\x12+\n" +
 	"\x06series\x18\x01 \x03(\v2\x13.tickmesh.v1.SeriesR\x06series\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12%\n" +
-	"\x0eshards_missing\x18\x03 \x03(\rR\rshardsMissing\"\xf0\x01\n" +
+	"\x0eshards_missing\x18\x03 \x03(\rR\rshardsMissing\"\x8c\x02\n" +
 	"\x10ListNamesRequest\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.tickmesh.v1.NameKindR\x04kind\x12\x1a\n" +
 	"\bdatabase\x18\x02 \x01(\fR\bdatabase\x12\x16\n" +
@@ -948,7 +1142,8 @@ const file_tickmesh_v1_query_proto_rawDesc = "" +
 	"\btag_name\x18\x04 \x01(\fR\atagName\x12\x16\n" +
 	"\x06prefix\x18\x05 \x01(\fR\x06prefix\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\rR\x05limit\x124\n" +
-	"\tfreshness\x18\a \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\"D\n" +
+	"\tfreshness\x18\a \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\x12\x1a\n" +
+	"\bsnapshot\x18\b \x01(\tR\bsnapshot\"D\n" +
 	"\x11ListNamesResponse\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\fR\x05names\x12\x19\n" +
 	"\bleft_out\x18\x02 \x01(\bR\aleftOut\"p\n" +
@@ -957,20 +1152,29 @@ const file_tickmesh_v1_query_proto_rawDesc = "" +
 	"\afrom_ms\x18\x02 \x01(\x03R\x06fromMs\x12\x13\n" +
 	"\x05to_ms\x18\x03 \x01(\x03R\x04toMs\"7\n" +
 	"\x0eDeleteResponse\x12%\n" +
-	"\x0eseries_touched\x18\x01 \x01(\x03R\rseriesTouched*\x84\x01\n" +
+	"\x0eseries_touched\x18\x01 \x01(\x03R\rseriesTouched\"3\n" +
+	"\x13TakeSnapshotRequest\x12\x1c\n" +
+	"\tdatabases\x18\x01 \x03(\fR\tdatabases\"2\n" +
+	"\x14TakeSnapshotResponse\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\"0\n" +
+	"\x12EndSnapshotRequest\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\"\x15\n" +
+	"\x13EndSnapshotResponse*\x84\x01\n" +
 	"\bNameKind\x12\x19\n" +
 	"\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12NAME_KIND_DATABASE\x10\x01\x12\x14\n" +
 	"\x10NAME_KIND_METRIC\x10\x02\x12\x16\n" +
 	"\x12NAME_KIND_TAG_NAME\x10\x03\x12\x17\n" +
-	"\x13NAME_KIND_TAG_VALUE\x10\x042\xee\x02\n" +
+	"\x13NAME_KIND_TAG_VALUE\x10\x042\x95\x04\n" +
 	"\fQueryService\x12=\n" +
 	"\x04Scan\x12\x18.tickmesh.v1.ScanRequest\x1a\x19.tickmesh.v1.ScanResponse0\x01\x12=\n" +
 	"\x04Last\x12\x18.tickmesh.v1.LastRequest\x1a\x19.tickmesh.v1.LastResponse0\x01\x12O\n" +
 	"\n" +
 	"ListSeries\x12\x1e.tickmesh.v1.ListSeriesRequest\x1a\x1f.tickmesh.v1.ListSeriesResponse0\x01\x12L\n" +
 	"\tListNames\x12\x1d.tickmesh.v1.ListNamesRequest\x1a\x1e.tickmesh.v1.ListNamesResponse0\x01\x12A\n" +
-	"\x06Delete\x12\x1a.tickmesh.v1.DeleteRequest\x1a\x1b.tickmesh.v1.DeleteResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
+	"\x06Delete\x12\x1a.tickmesh.v1.DeleteRequest\x1a\x1b.tickmesh.v1.DeleteResponse\x12S\n" +
+	"\fTakeSnapshot\x12 .tickmesh.v1.TakeSnapshotRequest\x1a!.tickmesh.v1.TakeSnapshotResponse\x12P\n" +
+	"\vEndSnapshot\x12\x1f.tickmesh.v1.EndSnapshotRequest\x1a .tickmesh.v1.EndSnapshotResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
 
 var (
 	file_tickmesh_v1_query_proto_rawDescOnce sync.Once
@@ -985,59 +1189,67 @@ func file_tickmesh_v1_query_proto_rawDescGZIP() []byte {
 }
 
 var file_tickmesh_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_tickmesh_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_tickmesh_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_tickmesh_v1_query_proto_goTypes = []any{
-	(NameKind)(0),              // 0: tickmesh.v1.NameKind
-	(*ScanRequest)(nil),        // 1: tickmesh.v1.ScanRequest
-	(*SeriesChunk)(nil),        // 2: tickmesh.v1.SeriesChunk
-	(*ScanResponse)(nil),       // 3: tickmesh.v1.ScanResponse
-	(*LastRequest)(nil),        // 4: tickmesh.v1.LastRequest
-	(*LastPoint)(nil),          // 5: tickmesh.v1.LastPoint
-	(*LastResponse)(nil),       // 6: tickmesh.v1.LastResponse
-	(*ListSeriesRequest)(nil),  // 7: tickmesh.v1.ListSeriesRequest
-	(*ListSeriesResponse)(nil), // 8: tickmesh.v1.ListSeriesResponse
-	(*ListNamesRequest)(nil),   // 9: tickmesh.v1.ListNamesRequest
-	(*ListNamesResponse)(nil),  // 10: tickmesh.v1.ListNamesResponse
-	(*DeleteRequest)(nil),      // 11: tickmesh.v1.DeleteRequest
-	(*DeleteResponse)(nil),     // 12: tickmesh.v1.DeleteResponse
-	(*Selector)(nil),           // 13: tickmesh.v1.Selector
-	(*Windows)(nil),            // 14: tickmesh.v1.Windows
-	(*ScanLimits)(nil),         // 15: tickmesh.v1.ScanLimits
-	(*Freshness)(nil),          // 16: tickmesh.v1.Freshness
-	(*Series)(nil),             // 17: tickmesh.v1.Series
-	(*Columns)(nil),            // 18: tickmesh.v1.Columns
+	(NameKind)(0),                // 0: tickmesh.v1.NameKind
+	(*ScanRequest)(nil),          // 1: tickmesh.v1.ScanRequest
+	(*SeriesChunk)(nil),          // 2: tickmesh.v1.SeriesChunk
+	(*ScanResponse)(nil),         // 3: tickmesh.v1.ScanResponse
+	(*LastRequest)(nil),          // 4: tickmesh.v1.LastRequest
+	(*LastPoint)(nil),            // 5: tickmesh.v1.LastPoint
+	(*LastResponse)(nil),         // 6: tickmesh.v1.LastResponse
+	(*ListSeriesRequest)(nil),    // 7: tickmesh.v1.ListSeriesRequest
+	(*ListSeriesResponse)(nil),   // 8: tickmesh.v1.ListSeriesResponse
+	(*ListNamesRequest)(nil),     // 9: tickmesh.v1.ListNamesRequest
+	(*ListNamesResponse)(nil),    // 10: tickmesh.v1.ListNamesResponse
+	(*DeleteRequest)(nil),        // 11: tickmesh.v1.DeleteRequest
+	(*DeleteResponse)(nil),       // 12: tickmesh.v1.DeleteResponse
+	(*TakeSnapshotRequest)(nil),  // 13: tickmesh.v1.TakeSnapshotRequest
+	(*TakeSnapshotResponse)(nil), // 14: tickmesh.v1.TakeSnapshotResponse
+	(*EndSnapshotRequest)(nil),   // 15: tickmesh.v1.EndSnapshotRequest
+	(*EndSnapshotResponse)(nil),  // 16: tickmesh.v1.EndSnapshotResponse
+	(*Selector)(nil),             // 17: tickmesh.v1.Selector
+	(*Windows)(nil),              // 18: tickmesh.v1.Windows
+	(*ScanLimits)(nil),           // 19: tickmesh.v1.ScanLimits
+	(*Freshness)(nil),            // 20: tickmesh.v1.Freshness
+	(*Series)(nil),               // 21: tickmesh.v1.Series
+	(*Columns)(nil),              // 22: tickmesh.v1.Columns
 }
 var file_tickmesh_v1_query_proto_depIdxs = []int32{
-	13, // 0: tickmesh.v1.ScanRequest.selector:type_name -> tickmesh.v1.Selector
-	14, // 1: tickmesh.v1.ScanRequest.windows:type_name -> tickmesh.v1.Windows
-	15, // 2: tickmesh.v1.ScanRequest.limits:type_name -> tickmesh.v1.ScanLimits
-	16, // 3: tickmesh.v1.ScanRequest.freshness:type_name -> tickmesh.v1.Freshness
-	17, // 4: tickmesh.v1.SeriesChunk.series:type_name -> tickmesh.v1.Series
-	18, // 5: tickmesh.v1.SeriesChunk.columns:type_name -> tickmesh.v1.Columns
+	17, // 0: tickmesh.v1.ScanRequest.selector:type_name -> tickmesh.v1.Selector
+	18, // 1: tickmesh.v1.ScanRequest.windows:type_name -> tickmesh.v1.Windows
+	19, // 2: tickmesh.v1.ScanRequest.limits:type_name -> tickmesh.v1.ScanLimits
+	20, // 3: tickmesh.v1.ScanRequest.freshness:type_name -> tickmesh.v1.Freshness
+	21, // 4: tickmesh.v1.SeriesChunk.series:type_name -> tickmesh.v1.Series
+	22, // 5: tickmesh.v1.SeriesChunk.columns:type_name -> tickmesh.v1.Columns
 	2,  // 6: tickmesh.v1.ScanResponse.chunks:type_name -> tickmesh.v1.SeriesChunk
-	13, // 7: tickmesh.v1.LastRequest.selector:type_name -> tickmesh.v1.Selector
-	15, // 8: tickmesh.v1.LastRequest.limits:type_name -> tickmesh.v1.ScanLimits
-	16, // 9: tickmesh.v1.LastRequest.freshness:type_name -> tickmesh.v1.Freshness
-	17, // 10: tickmesh.v1.LastPoint.series:type_name -> tickmesh.v1.Series
+	17, // 7: tickmesh.v1.LastRequest.selector:type_name -> tickmesh.v1.Selector
+	19, // 8: tickmesh.v1.LastRequest.limits:type_name -> tickmesh.v1.ScanLimits
+	20, // 9: tickmesh.v1.LastRequest.freshness:type_name -> tickmesh.v1.Freshness
+	21, // 10: tickmesh.v1.LastPoint.series:type_name -> tickmesh.v1.Series
 	5,  // 11: tickmesh.v1.LastResponse.points:type_name -> tickmesh.v1.LastPoint
-	13, // 12: tickmesh.v1.ListSeriesRequest.selector:type_name -> tickmesh.v1.Selector
-	16, // 13: tickmesh.v1.ListSeriesRequest.freshness:type_name -> tickmesh.v1.Freshness
-	17, // 14: tickmesh.v1.ListSeriesResponse.series:type_name -> tickmesh.v1.Series
+	17, // 12: tickmesh.v1.ListSeriesRequest.selector:type_name -> tickmesh.v1.Selector
+	20, // 13: tickmesh.v1.ListSeriesRequest.freshness:type_name -> tickmesh.v1.Freshness
+	21, // 14: tickmesh.v1.ListSeriesResponse.series:type_name -> tickmesh.v1.Series
 	0,  // 15: tickmesh.v1.ListNamesRequest.kind:type_name -> tickmesh.v1.NameKind
-	16, // 16: tickmesh.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
-	13, // 17: tickmesh.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
+	20, // 16: tickmesh.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
+	17, // 17: tickmesh.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
 	1,  // 18: tickmesh.v1.QueryService.Scan:input_type -> tickmesh.v1.ScanRequest
 	4,  // 19: tickmesh.v1.QueryService.Last:input_type -> tickmesh.v1.LastRequest
 	7,  // 20: tickmesh.v1.QueryService.ListSeries:input_type -> tickmesh.v1.ListSeriesRequest
 	9,  // 21: tickmesh.v1.QueryService.ListNames:input_type -> tickmesh.v1.ListNamesRequest
 	11, // 22: tickmesh.v1.QueryService.Delete:input_type -> tickmesh.v1.DeleteRequest
-	3,  // 23: tickmesh.v1.QueryService.Scan:output_type -> tickmesh.v1.ScanResponse
-	6,  // 24: tickmesh.v1.QueryService.Last:output_type -> tickmesh.v1.LastResponse
-	8,  // 25: tickmesh.v1.QueryService.ListSeries:output_type -> tickmesh.v1.ListSeriesResponse
-	10, // 26: tickmesh.v1.QueryService.ListNames:output_type -> tickmesh.v1.ListNamesResponse
-	12, // 27: tickmesh.v1.QueryService.Delete:output_type -> tickmesh.v1.DeleteResponse
-	23, // [23:28] is the sub-list for method output_type
-	18, // [18:23] is the sub-list for method input_type
+	13, // 23: tickmesh.v1.QueryService.TakeSnapshot:input_type -> tickmesh.v1.TakeSnapshotRequest
+	15, // 24: tickmesh.v1.QueryService.EndSnapshot:input_type -> tickmesh.v1.EndSnapshotRequest
+	3,  // 25: tickmesh.v1.QueryService.Scan:output_type -> tickmesh.v1.ScanResponse
+	6,  // 26: tickmesh.v1.QueryService.Last:output_type -> tickmesh.v1.LastResponse
+	8,  // 27: tickmesh.v1.QueryService.ListSeries:output_type -> tickmesh.v1.ListSeriesResponse
+	10, // 28: tickmesh.v1.QueryService.ListNames:output_type -> tickmesh.v1.ListNamesResponse
+	12, // 29: tickmesh.v1.QueryService.Delete:output_type -> tickmesh.v1.DeleteResponse
+	14, // 30: tickmesh.v1.QueryService.TakeSnapshot:output_type -> tickmesh.v1.TakeSnapshotResponse
+	16, // 31: tickmesh.v1.QueryService.EndSnapshot:output_type -> tickmesh.v1.EndSnapshotResponse
+	25, // [25:32] is the sub-list for method output_type
+	18, // [18:25] is the sub-list for method input_type
 	18, // [18:18] is the sub-list for extension type_name
 	18, // [18:18] is the sub-list for extension extendee
 	0,  // [0:18] is the sub-list for field type_name
@@ -1055,7 +1267,7 @@ func file_tickmesh_v1_query_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_v1_query_proto_rawDesc), len(file_tickmesh_v1_query_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

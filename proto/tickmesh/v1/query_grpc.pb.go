@@ -19,11 +19,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	QueryService_Scan_FullMethodName       = "/tickmesh.v1.QueryService/Scan"
-	QueryService_Last_FullMethodName       = "/tickmesh.v1.QueryService/Last"
-	QueryService_ListSeries_FullMethodName = "/tickmesh.v1.QueryService/ListSeries"
-	QueryService_ListNames_FullMethodName  = "/tickmesh.v1.QueryService/ListNames"
-	QueryService_Delete_FullMethodName     = "/tickmesh.v1.QueryService/Delete"
+	QueryService_Scan_FullMethodName         = "/tickmesh.v1.QueryService/Scan"
+	QueryService_Last_FullMethodName         = "/tickmesh.v1.QueryService/Last"
+	QueryService_ListSeries_FullMethodName   = "/tickmesh.v1.QueryService/ListSeries"
+	QueryService_ListNames_FullMethodName    = "/tickmesh.v1.QueryService/ListNames"
+	QueryService_Delete_FullMethodName       = "/tickmesh.v1.QueryService/Delete"
+	QueryService_TakeSnapshot_FullMethodName = "/tickmesh.v1.QueryService/TakeSnapshot"
+	QueryService_EndSnapshot_FullMethodName  = "/tickmesh.v1.QueryService/EndSnapshot"
 )
 
 // QueryServiceClient is the client API for QueryService service.
@@ -42,6 +44,11 @@ type QueryServiceClient interface {
 	ListNames(ctx context.Context, in *ListNamesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNamesResponse], error)
 	// Delete hides samples that were written before it.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
+	// TakeSnapshot keeps what databases have at one moment of each shard, for ScanRequest.snapshot, until EndSnapshot, or
+	// until it was not used for a while. REFUSED: this server makes none.
+	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (*TakeSnapshotResponse, error)
+	// EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error.
+	EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error)
 }
 
 type queryServiceClient struct {
@@ -138,6 +145,26 @@ func (c *queryServiceClient) Delete(ctx context.Context, in *DeleteRequest, opts
 	return out, nil
 }
 
+func (c *queryServiceClient) TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (*TakeSnapshotResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TakeSnapshotResponse)
+	err := c.cc.Invoke(ctx, QueryService_TakeSnapshot_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queryServiceClient) EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndSnapshotResponse)
+	err := c.cc.Invoke(ctx, QueryService_EndSnapshot_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // QueryServiceServer is the server API for QueryService service.
 // All implementations must embed UnimplementedQueryServiceServer
 // for forward compatibility.
@@ -154,6 +181,11 @@ type QueryServiceServer interface {
 	ListNames(*ListNamesRequest, grpc.ServerStreamingServer[ListNamesResponse]) error
 	// Delete hides samples that were written before it.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
+	// TakeSnapshot keeps what databases have at one moment of each shard, for ScanRequest.snapshot, until EndSnapshot, or
+	// until it was not used for a while. REFUSED: this server makes none.
+	TakeSnapshot(context.Context, *TakeSnapshotRequest) (*TakeSnapshotResponse, error)
+	// EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error.
+	EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error)
 	mustEmbedUnimplementedQueryServiceServer()
 }
 
@@ -178,6 +210,12 @@ func (UnimplementedQueryServiceServer) ListNames(*ListNamesRequest, grpc.ServerS
 }
 func (UnimplementedQueryServiceServer) Delete(context.Context, *DeleteRequest) (*DeleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
+}
+func (UnimplementedQueryServiceServer) TakeSnapshot(context.Context, *TakeSnapshotRequest) (*TakeSnapshotResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TakeSnapshot not implemented")
+}
+func (UnimplementedQueryServiceServer) EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndSnapshot not implemented")
 }
 func (UnimplementedQueryServiceServer) mustEmbedUnimplementedQueryServiceServer() {}
 func (UnimplementedQueryServiceServer) testEmbeddedByValue()                      {}
@@ -262,6 +300,42 @@ func _QueryService_Delete_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QueryService_TakeSnapshot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TakeSnapshotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueryServiceServer).TakeSnapshot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueryService_TakeSnapshot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueryServiceServer).TakeSnapshot(ctx, req.(*TakeSnapshotRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueryService_EndSnapshot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndSnapshotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueryServiceServer).EndSnapshot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueryService_EndSnapshot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueryServiceServer).EndSnapshot(ctx, req.(*EndSnapshotRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // QueryService_ServiceDesc is the grpc.ServiceDesc for QueryService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -272,6 +346,14 @@ var QueryService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Delete",
 			Handler:    _QueryService_Delete_Handler,
+		},
+		{
+			MethodName: "TakeSnapshot",
+			Handler:    _QueryService_TakeSnapshot_Handler,
+		},
+		{
+			MethodName: "EndSnapshot",
+			Handler:    _QueryService_EndSnapshot_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,224 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/read"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// A snapshot keeps files on the disk that merges, retention and deletes have replaced, an open series table, and
+// mappings. So there are few, and one that nobody has read for a while is given up: its reader has died.
+const (
+	snapshotsMax     = 2
+	snapshotIdleMost = 10 * time.Minute
+)
+
+// snapshots are the open snapshots of a node. They end with the process.
+type snapshots struct {
+	taking  sync.Mutex // one is taken at a time
+	closing sync.WaitGroup
+	mu      struct {
+		sync.Mutex
+		held   map[string]*snapshot // by name
+		closed bool
+		reads  read.Stats // of those that have ended
+	}
+	nanos  atomic.Int64 // that the last one took, until its files were linked
+	taken  atomic.Int64
+	lapsed atomic.Int64 // given up before their end
+}
+
+// snapshot is one of them, open for reading. Its fields are guarded by snapshots.mu.
+type snapshot struct {
+	engine  *storage.Engine
+	readers int
+	used    time.Time // when the last reader was done
+}
+
+var (
+	errSnapshotsMax  = fmt.Errorf("%w: there are %d snapshots already; one that is not read ends after %v", series.ErrOverloaded, snapshotsMax, snapshotIdleMost)
+	errSnapshotEnded = fmt.Errorf("%w: the snapshot has ended, as it was not read for %v, the disk was full, or the server was restarted", wire.ErrNotFound, snapshotIdleMost)
+)
+
+// TakeSnapshot keeps what is there now, of each shard at a moment within this call, for ReadSnapshot until
+// EndSnapshot; see storage.Engine.Snapshot. Errors: series.ErrOverloaded when there are too many, series.ErrReadOnly when the
+// disk does not take it, those of opening it.
+func (n *Node) TakeSnapshot(context.Context) (name string, err error) {
+	s := &n.snapshots
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	s.mu.Lock()
+	full, closed := len(s.mu.held) >= snapshotsMax, s.mu.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return "", fmt.Errorf("%w: the node closes", series.ErrUnavailable)
+	case full:
+		return "", errSnapshotsMax
+	}
+	name = rand.Text()
+	start := time.Now()
+	if err := n.engine.Snapshot(name); err != nil {
+		return "", snapshotError(err)
+	}
+	s.nanos.Store(int64(time.Since(start)))
+	dir := storage.SnapshotFolder(n.options.DataDir, name)
+	engine, err := storage.Open(storage.Options{
+		FS: n.options.FS, Dir: dir, ReadOnly: true, PersistSeriesMin: n.options.PersistSeriesMin, Logger: n.logger,
+		SyncLog: func() error { return nil },
+	})
+	if err != nil {
+		return "", snapshotError(errors.Join(err, vfs.RemoveAll(n.options.FS, dir)))
+	}
+	s.taken.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.held == nil {
+		s.mu.held = map[string]*snapshot{}
+	}
+	s.mu.held[name] = &snapshot{engine: engine, used: n.options.Clock()}
+	return name, nil
+}
+
+// snapshotError adds the kind to what may pass.
+func snapshotError(err error) error {
+	switch {
+	case errors.Is(err, pagelog.ErrTooManyGenerations):
+		return fmt.Errorf("%w: %w", series.ErrOverloaded, err)
+	case errors.Is(err, storage.ErrStalled), vfs.IsNoSpace(err), errors.Is(err, pagelog.ErrBroken):
+		return fmt.Errorf("%w: %w", series.ErrReadOnly, err)
+	}
+	return err
+}
+
+// ReadSnapshot returns what a snapshot has, until done is called. Errors: wire.ErrNotFound.
+func (n *Node) ReadSnapshot(name string) (source scan.Source, done func(), err error) {
+	s := &n.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.mu.held[name]
+	if held == nil {
+		return nil, nil, errSnapshotEnded
+	}
+	held.readers++
+	return held.engine, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		held.readers--
+		held.used = n.options.Clock()
+	}, nil
+}
+
+// EndSnapshot ends the reads of a snapshot and gives back what it holds. One that has ended is no error.
+func (n *Node) EndSnapshot(_ context.Context, name string) error {
+	s := &n.snapshots
+	s.mu.Lock()
+	held := s.takeOutLocked(name)
+	s.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	return n.closeSnapshot(name, held)
+}
+
+// takeOutLocked returns a snapshot that nobody finds any more; nil: there is none of the name. Its reads count to the last that
+// metrics have told of.
+func (s *snapshots) takeOutLocked(name string) *snapshot {
+	held := s.mu.held[name]
+	if held != nil {
+		delete(s.mu.held, name)
+		s.mu.reads = s.mu.reads.Plus(held.engine.Source.Stats())
+	}
+	return held
+}
+
+func (n *Node) closeSnapshot(name string, held *snapshot) error {
+	return errors.Join(held.engine.Close(), vfs.RemoveAll(n.options.FS, storage.SnapshotFolder(n.options.DataDir, name)))
+}
+
+// snapshotsLapse reports whether there are snapshots to give up.
+func (n *Node) snapshotsLapse(now time.Time) bool {
+	s := &n.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, held := range s.mu.held {
+		if n.lapses(held, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// lapses reports whether a snapshot is to be given up: nobody reads it, or the disk is full, which keeps writes from being taken.
+func (n *Node) lapses(held *snapshot, now time.Time) bool {
+	idle := now.Sub(held.used)
+	return n.loop.refusals.full.Load() != nil || n.loop.refusals.stalled.Load() != nil || held.readers == 0 && (idle >= snapshotIdleMost || idle < -snapshotIdleMost)
+}
+
+// lapseSnapshots gives them up. Who reads one meanwhile is told, and is not waited for.
+func (n *Node) lapseSnapshots(context.Context) error {
+	n.giveUpSnapshots(func(held *snapshot) bool { return n.lapses(held, n.options.Clock()) })
+	return nil
+}
+
+func (n *Node) giveUpSnapshots(which func(*snapshot) bool) {
+	s := &n.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, held := range s.mu.held {
+		if !which(held) {
+			continue
+		}
+		s.takeOutLocked(name)
+		s.lapsed.Add(1)
+		n.logger.Warn("a snapshot is given up before its end: nobody reads it, the disk is full, or the node closes", "readers", held.readers)
+		s.closing.Go(func() {
+			if err := n.closeSnapshot(name, held); err != nil {
+				n.logger.Error("a snapshot holds disk until the next start", "error", err)
+			}
+		})
+	}
+}
+
+// closeSnapshots gives all up; no further one is taken.
+func (n *Node) closeSnapshots() {
+	s := &n.snapshots
+	s.taking.Lock()
+	s.mu.Lock()
+	s.mu.closed = true
+	s.mu.Unlock()
+	s.taking.Unlock()
+	n.giveUpSnapshots(func(*snapshot) bool { return true })
+	s.closing.Wait()
+}
+
+// snapshotFigures are what metrics tell of snapshots.
+type snapshotFigures struct {
+	held, taken, lapsed int64
+	took                time.Duration
+	reads               read.Stats // of all
+}
+
+func (n *Node) snapshotFigures() snapshotFigures {
+	s := &n.snapshots
+	f := snapshotFigures{taken: s.taken.Load(), lapsed: s.lapsed.Load(), took: time.Duration(s.nanos.Load())}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.held, f.reads = int64(len(s.mu.held)), s.mu.reads
+	for _, held := range s.mu.held {
+		f.reads = f.reads.Plus(held.engine.Source.Stats())
+	}
+	return f
+}

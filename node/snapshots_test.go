@@ -1,0 +1,146 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// samplesIn returns how many samples a source has.
+func samplesIn(t *testing.T, source scan.Source) (samples int) {
+	t.Helper()
+	err := source.Scan(context.Background(), &scan.Request{Selector: scan.Selector{MetricAny: true}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax}, func(_ int, c *scan.Chunk) error {
+		samples += len(c.Times)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return samples
+}
+
+// TestSnapshotsOfNode: a snapshot stays as it was, there are only so many, one that is not read ends, and none outlives the
+// process.
+func TestSnapshotsOfNode(t *testing.T) {
+	var past atomic.Int64
+	o := testOptions(vfs.NewMemFS(), SyncAlways)
+	start := time.Unix(1_750_000_000, 0)
+	o.Clock = func() time.Time { return start.Add(time.Duration(past.Load())) }
+	ticks := make(chan time.Time)
+	o.Ticker = func(time.Duration) (<-chan time.Time, func()) { return ticks, func() {} }
+	n := mustOpen(t, o)
+	rng, m := rand.New(rand.NewPCG(1, 1)), model{}
+	writeSome := func() {
+		for range 20 {
+			act(t, rng, n, m, start.UnixMilli())
+		}
+	}
+	read := func(name string) (int, error) {
+		source, done, err := n.ReadSnapshot(name)
+		if err != nil {
+			return 0, err
+		}
+		defer done()
+		return samplesIn(t, source), nil
+	}
+	writeSome()
+	want := samplesIn(t, n)
+	first, err := n.TakeSnapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeSome()
+	if got, err := read(first); err != nil || got != want {
+		t.Fatalf("%d samples, want %d, %v", got, want, err)
+	}
+	for range snapshotsMax - 1 {
+		if _, err := n.TakeSnapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, series.ErrOverloaded) {
+		t.Fatalf("one too many: %v", err)
+	}
+	past.Add(int64(snapshotIdleMost) / 2)
+	if _, err := read(first); err != nil {
+		t.Fatal(err)
+	}
+	past.Add(int64(snapshotIdleMost) / 2)
+	for n.snapshotFigures().lapsed < snapshotsMax-1 {
+		ticks <- time.Time{}
+	}
+	if _, err := read(first); err != nil || n.snapshotFigures().held != 1 {
+		t.Fatalf("%d are held, %v", n.snapshotFigures().held, err)
+	}
+	if err := n.EndSnapshot(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(first); !errors.Is(err, wire.ErrNotFound) {
+		t.Fatalf("after its end: %v", err)
+	}
+	last, err := n.TakeSnapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.FS.Stat(storage.SnapshotFolder(o.DataDir, last)); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a closed node has left a snapshot: %v", err)
+	}
+	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, series.ErrUnavailable) {
+		t.Fatalf("of a closed node: %v", err)
+	}
+}
+
+// TestSnapshotOfFullDisk: where the disk takes no links there is no snapshot, and who asks is told why.
+func TestSnapshotOfFullDisk(t *testing.T) {
+	var full atomic.Bool
+	o := testOptions(vfs.Faults(vfs.NewMemFS(), func(op vfs.Op) error {
+		if full.Load() && op.Kind == vfs.OpLink {
+			return syscall.ENOSPC
+		}
+		return nil
+	}), SyncAlways)
+	n := mustOpen(t, o)
+	rng, m := rand.New(rand.NewPCG(2, 1)), model{}
+	for range 20 {
+		act(t, rng, n, m, time.Now().UnixMilli())
+	}
+	full.Store(true)
+	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, series.ErrReadOnly) {
+		t.Fatalf("on a full disk: %v", err)
+	}
+	full.Store(false)
+	name, err := n.TakeSnapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// While the log has no room, what snapshots hold is given back.
+	reason := error(series.ErrReadOnly)
+	n.loop.refusals.full.Store(&reason)
+	if !n.snapshotsLapse(time.Now()) {
+		t.Fatal("a snapshot is held on a full disk")
+	}
+	if err := n.lapseSnapshots(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := n.ReadSnapshot(name); !errors.Is(err, wire.ErrNotFound) {
+		t.Fatalf("on a full disk: %v", err)
+	}
+	n.loop.refusals.full.Store(nil)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
