@@ -19,10 +19,12 @@ import (
 )
 
 // A snapshot keeps files on the disk that merges, retention and deletes have replaced, an open series table, and
-// mappings. So there are few, and one that nobody has read for a while is given up: its reader has died.
+// mappings. So there are few, and one that nobody has read for a while is given up: its reader has died. Where there are as many as
+// there may be, the one that was read longest ago makes room after a shorter while.
 const (
-	snapshotsMax     = 2
-	snapshotIdleMost = 10 * time.Minute
+	snapshotsMax      = 4
+	snapshotIdleLeast = time.Minute
+	snapshotIdleMost  = 10 * time.Minute
 )
 
 // snapshots are the open snapshots of a node. They end with the process.
@@ -48,8 +50,8 @@ type snapshot struct {
 }
 
 var (
-	errSnapshotsMax  = fmt.Errorf("%w: there are %d snapshots already; one that is not read ends after %v", series.ErrOverloaded, snapshotsMax, snapshotIdleMost)
-	errSnapshotEnded = fmt.Errorf("%w: the snapshot has ended, as it was not read for %v, the disk was full, or the server was restarted", wire.ErrNotFound, snapshotIdleMost)
+	errSnapshotsMax  = fmt.Errorf("%w: there are %d snapshots already; one that is not read makes room after %v", series.ErrOverloaded, snapshotsMax, snapshotIdleLeast)
+	errSnapshotEnded = fmt.Errorf("%w: the snapshot has ended, as it was not read for long, the disk was full, or the server was restarted", wire.ErrNotFound)
 )
 
 // TakeSnapshot keeps what is there now, of each shard at a moment within this call, for ReadSnapshot until
@@ -59,14 +61,8 @@ func (n *Node) TakeSnapshot(context.Context) (name string, err error) {
 	s := &n.snapshots
 	s.taking.Lock()
 	defer s.taking.Unlock()
-	s.mu.Lock()
-	full, closed := len(s.mu.held) >= snapshotsMax, s.mu.closed
-	s.mu.Unlock()
-	switch {
-	case closed:
-		return "", fmt.Errorf("%w: the node closes", series.ErrUnavailable)
-	case full:
-		return "", errSnapshotsMax
+	if err := n.makeRoomForSnapshot(); err != nil {
+		return "", err
 	}
 	name = rand.Text()
 	start := time.Now()
@@ -90,6 +86,33 @@ func (n *Node) TakeSnapshot(context.Context) (name string, err error) {
 	}
 	s.mu.held[name] = &snapshot{engine: engine, used: n.options.Clock()}
 	return name, nil
+}
+
+// makeRoomForSnapshot gives up the snapshot that was read longest ago where there are as many as there may be.
+func (n *Node) makeRoomForSnapshot() error {
+	s := &n.snapshots
+	s.mu.Lock()
+	full, closed := len(s.mu.held) >= snapshotsMax, s.mu.closed
+	var oldest *snapshot
+	for _, held := range s.mu.held {
+		if held.readers == 0 && (oldest == nil || held.used.Before(oldest.used)) {
+			oldest = held
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return fmt.Errorf("%w: the node closes", series.ErrUnavailable)
+	case !full:
+		return nil
+	}
+	gone := n.giveUpSnapshots(func(held *snapshot) bool {
+		return held == oldest && held.readers == 0 && n.options.Clock().Sub(held.used) >= snapshotIdleLeast
+	})
+	if gone == 0 {
+		return errSnapshotsMax
+	}
+	return nil
 }
 
 // snapshotError adds the kind to what may pass.
@@ -173,7 +196,7 @@ func (n *Node) lapseSnapshots(context.Context) error {
 	return nil
 }
 
-func (n *Node) giveUpSnapshots(which func(*snapshot) bool) {
+func (n *Node) giveUpSnapshots(which func(*snapshot) bool) (gone int) {
 	s := &n.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,6 +206,7 @@ func (n *Node) giveUpSnapshots(which func(*snapshot) bool) {
 		}
 		s.takeOutLocked(name)
 		s.lapsed.Add(1)
+		gone++
 		n.logger.Warn("a snapshot is given up before its end: nobody reads it, the disk is full, or the node closes", "readers", held.readers)
 		s.closing.Go(func() {
 			if err := n.closeSnapshot(name, held); err != nil {
@@ -190,6 +214,7 @@ func (n *Node) giveUpSnapshots(which func(*snapshot) bool) {
 			}
 		})
 	}
+	return gone
 }
 
 // closeSnapshots gives all up; no further one is taken.

@@ -72,12 +72,19 @@ func TestSnapshotsOfNode(t *testing.T) {
 	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, series.ErrOverloaded) {
 		t.Fatalf("one too many: %v", err)
 	}
+	past.Add(int64(snapshotIdleLeast))
+	if _, err := read(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.TakeSnapshot(t.Context()); err != nil || n.snapshotFigures().held != snapshotsMax {
+		t.Fatalf("one that was not read makes no room: %v", err)
+	}
 	past.Add(int64(snapshotIdleMost) / 2)
 	if _, err := read(first); err != nil {
 		t.Fatal(err)
 	}
 	past.Add(int64(snapshotIdleMost) / 2)
-	for n.snapshotFigures().lapsed < snapshotsMax-1 {
+	for n.snapshotFigures().lapsed < snapshotsMax {
 		ticks <- time.Time{}
 	}
 	if _, err := read(first); err != nil || n.snapshotFigures().held != 1 {
