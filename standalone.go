@@ -96,7 +96,7 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, plan *
 	}
 	address := string(s.GRPCAddr)
 	return s.Serve(ctx, &server.Backend{
-		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, Snapshots: n, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Rules: rules, Memory: plan,
+		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, Snapshots: member.Snapshots{Node: n}, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Rules: rules, Memory: plan,
 		Retention: time.Duration(s.Retention),
 		Cluster:   &member.Standalone{Node: n, DataDir: s.DataDir, Address: address}, ClusterName: member.StandaloneName, About: "keeps its data in " + s.DataDir,
 	}, registry, logger, stdout)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/read"
@@ -49,12 +48,12 @@ type snapshot struct {
 	used    time.Time // when the last reader was done
 }
 
-var (
-	errSnapshotsMax  = fmt.Errorf("%w: there are %d snapshots already; one that is not read makes room after %v", series.ErrOverloaded, snapshotsMax, snapshotIdleLeast)
-	errSnapshotEnded = fmt.Errorf("%w: the snapshot has ended, as it was not read for long, the disk was full, or the server was restarted", wire.ErrNotFound)
-)
+// ErrSnapshotEnded refuses reads of a snapshot that is not there any more.
+var ErrSnapshotEnded = errors.New("the snapshot has ended, as it was not read for long, the disk was full, or the server was restarted")
 
-// TakeSnapshot keeps what is there now, of each shard at a moment within this call, for ReadSnapshot until
+var errSnapshotsMax = fmt.Errorf("%w: there are %d snapshots already; one that is not read makes room after %v", series.ErrOverloaded, snapshotsMax, snapshotIdleLeast)
+
+// TakeSnapshot keeps what is there now, of each shard at a moment within this call, for SnapshotOf until
 // EndSnapshot; see storage.Engine.Snapshot. Errors: series.ErrOverloaded when there are too many, series.ErrReadOnly when the
 // disk does not take it, those of opening it.
 func (n *Node) TakeSnapshot(context.Context) (name string, err error) {
@@ -126,14 +125,14 @@ func snapshotError(err error) error {
 	return err
 }
 
-// ReadSnapshot returns what a snapshot has, until done is called. Errors: wire.ErrNotFound.
-func (n *Node) ReadSnapshot(name string) (source scan.Source, done func(), err error) {
+// SnapshotOf returns what a snapshot has, until done is called. Errors: ErrSnapshotEnded.
+func (n *Node) SnapshotOf(name string) (source scan.Source, done func(), err error) {
 	s := &n.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held := s.mu.held[name]
 	if held == nil {
-		return nil, nil, errSnapshotEnded
+		return nil, nil, ErrSnapshotEnded
 	}
 	held.readers++
 	return held.engine, func() {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -47,7 +46,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 		}
 	}
 	read := func(name string) (int, error) {
-		source, done, err := n.ReadSnapshot(name)
+		source, done, err := n.SnapshotOf(name)
 		if err != nil {
 			return 0, err
 		}
@@ -93,7 +92,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 	if err := n.EndSnapshot(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := read(first); !errors.Is(err, wire.ErrNotFound) {
+	if _, err := read(first); !errors.Is(err, ErrSnapshotEnded) {
 		t.Fatalf("after its end: %v", err)
 	}
 	last, err := n.TakeSnapshot(t.Context())
@@ -143,7 +142,7 @@ func TestSnapshotOfFullDisk(t *testing.T) {
 	if err := n.lapseSnapshots(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := n.ReadSnapshot(name); !errors.Is(err, wire.ErrNotFound) {
+	if _, _, err := n.SnapshotOf(name); !errors.Is(err, ErrSnapshotEnded) {
 		t.Fatalf("on a full disk: %v", err)
 	}
 	n.loop.refusals.full.Store(nil)

@@ -45,10 +45,11 @@ func newBackupCommand(start VerificationServer) *cobra.Command {
 		Long: `Writes all samples of all databases to a target, every bit of them, while the cluster works on. The
 target is a folder, or s3://bucket/prefix of S3-compatible storage, and can have many backups, also
 of several clusters.
-Every write and delete that was acknowledged before the backup began is in it. A server that is no
-cluster is read from a snapshot, which it makes in a moment: of later ones nothing is in it, but for those
-before that moment. Of a cluster, and on a full disk, some may be. With --incremental only what has changed since the last complete backup is read and
-written; each backup stands for itself all the same, and others can be deleted.
+Every write and delete that was acknowledged before the backup began is in it; of later ones, some
+may be. A server that is no cluster is read from a snapshot, which it takes at the beginning: each
+shard is in the backup as it was at one moment. With --incremental only what has changed since the
+last complete backup is read and written; each backup stands for itself all the same, and others
+can be deleted.
 A backup that was cut short, however it was, goes on when the command is started again.
 
 With --encrypt-to all of it can be read only with an identity of one of the recipients; to go on

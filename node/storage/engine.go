@@ -40,7 +40,7 @@ type Options struct {
 	// SyncLog makes durable what has been applied. It is called before a manifest
 	// counts pages, which may hold samples of entries that only the operating
 	// system has: after a power cut pages must not know more than the log.
-	SyncLog    func() error
+	SyncLog func() error
 	// ReadOnly opens a snapshot. Only what reads may be called.
 	ReadOnly   bool
 	Logger     *slog.Logger

@@ -48,7 +48,7 @@ type Cluster interface {
 // snapshot that has ended. Safe for concurrent use.
 type Snapshots interface {
 	TakeSnapshot(ctx context.Context) (name string, err error)
-	ReadSnapshot(name string) (source scan.Source, done func(), err error)
+	SnapshotOf(name string) (source scan.Source, done func(), err error)
 	EndSnapshot(ctx context.Context, name string) error
 }
 

@@ -76,7 +76,7 @@ func (q *queryService) sourceOf(snapshot string, f *tickmeshv1.Freshness, partia
 	if q.s.options.Snapshots == nil {
 		return nil, nil, nil, errNoSnapshots
 	}
-	source, done, err = q.s.options.Snapshots.ReadSnapshot(snapshot)
+	source, done, err = q.s.options.Snapshots.SnapshotOf(snapshot)
 	return source, func() []uint32 { return nil }, done, err
 }
 

@@ -112,9 +112,9 @@ type admittedSnapshots struct {
 	admission *admission.Controller
 }
 
-// ReadSnapshot implements api.Snapshots.
-func (s admittedSnapshots) ReadSnapshot(name string) (source scan.Source, done func(), err error) {
-	source, done, err = s.Snapshots.ReadSnapshot(name)
+// SnapshotOf implements api.Snapshots.
+func (s admittedSnapshots) SnapshotOf(name string) (source scan.Source, done func(), err error) {
+	source, done, err = s.Snapshots.SnapshotOf(name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -27,7 +27,7 @@ type chunkFile struct {
 	bytes int64 // of a chunk, its head included; a multiple of 4
 	// readOnly: another chunkFile may be appending to the file by another name.
 	readOnly bool
-	count atomic.Uint32
+	count    atomic.Uint32
 
 	file     vfs.File // nil: not made yet
 	mappings []*vfs.Mapping
