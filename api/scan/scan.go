@@ -128,6 +128,10 @@ type Account interface {
 	Await(ctx context.Context, bytes int64) error
 	// Give takes bytes off the charge.
 	Give(bytes int64)
+	// Turn returns a channel with room for one, the same at each call: whoever has sent to it, and not received since,
+	// has the turn of the account to hold what may be large. What several hold together is no measure of what is needed,
+	// and they would wait for each other's.
+	Turn() chan struct{}
 }
 
 // Holding is what one holder of memory has charged to an account. It is for one goroutine.

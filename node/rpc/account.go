@@ -20,6 +20,7 @@ type scanAccount struct {
 	ctx   context.Context //nolint:containedctx // of the scan
 	pool  *budget.Pool
 	lease budget.Lease
+	turn  chan struct{}
 }
 
 // scanAccount returns the account of a scan, whose lease the caller closes. Those whom routers scan for share the memory fairly,
@@ -29,7 +30,7 @@ func (s *Server) scanAccount(ctx context.Context, database string) *scanAccount 
 	if owner := handshake.OwnerOf(ctx); owner != "" {
 		tenant = "owner " + owner
 	}
-	return &scanAccount{ctx: ctx, pool: s.scans, lease: s.scans.Lease(budget.Owner{Tenant: tenant})}
+	return &scanAccount{ctx: ctx, pool: s.scans, lease: s.scans.Lease(budget.Owner{Tenant: tenant}), turn: make(chan struct{}, 1)}
 }
 
 // Await implements scan.Account. Errors: those of Take.
@@ -52,6 +53,9 @@ func (a *scanAccount) acquire(ctx context.Context, bytes, spare int64, before fu
 	}
 	return nil
 }
+
+// Turn implements scan.Account.
+func (a *scanAccount) Turn() chan struct{} { return a.turn }
 
 // Give implements scan.Account.
 func (a *scanAccount) Give(bytes int64) { a.lease.Release(bytes) }

@@ -74,9 +74,11 @@ func (o Options) withDefaults() Options {
 // Server serves the node service.
 type Server struct {
 	nodev1.UnimplementedNodeServiceServer
-	node        Node
-	options     Options
-	bounds      [kinds]bound // by kind of call
+	node    Node
+	options Options
+	bounds  [kinds]bound // by kind of call
+	// scans is of budget.New, of which one owner has half at most, where a router's queries have seven eighths: a scan here waits for
+	// others and may take all when it is alone, and what one owner has is of queries of several routers.
 	scans       *budget.Pool
 	fetches     *semaphore.Weighted
 	buffers     *transport.Buffers

@@ -17,6 +17,7 @@ import (
 // sharedAccount notes what many goroutines are charged. It has room for all, unless wait is set.
 type sharedAccount struct {
 	wait func(ctx context.Context) error // nil: nobody waits
+	turn chan struct{}
 
 	mu        sync.Mutex // guards the rest
 	awaits    int
@@ -41,6 +42,12 @@ func (a *sharedAccount) Await(ctx context.Context, bytes int64) error {
 		}
 	}
 	return a.Take(bytes)
+}
+
+func (a *sharedAccount) Turn() chan struct{} { return a.turn }
+
+func newSharedAccount(wait func(ctx context.Context) error) *sharedAccount {
+	return &sharedAccount{wait: wait, turn: make(chan struct{}, 1)}
 }
 
 func (a *sharedAccount) Give(bytes int64) {
@@ -89,9 +96,9 @@ func requestOf(a scan.Account, parallel int) *scan.Request {
 // short ones.
 func TestOneLongSeriesAtATime(t *testing.T) {
 	e := openLong(t, 50, 8)
-	var alone sharedAccount
+	alone := newSharedAccount(nil)
 	for _, parallel := range []int{1, 4} {
-		a := &sharedAccount{}
+		a := newSharedAccount(nil)
 		var mu sync.Mutex
 		samples := 0
 		err := e.Scan(t.Context(), requestOf(a, parallel), func(_ int, chunk *scan.Chunk) error {
@@ -112,15 +119,48 @@ func TestOneLongSeriesAtATime(t *testing.T) {
 	}
 }
 
+// TestOneLongSeriesOfAQuery: likewise the scans of one query at once, which has one account.
+func TestOneLongSeriesOfAQuery(t *testing.T) {
+	const scans = 4
+	e := openLong(t, 0, 2)
+	alone, together := newSharedAccount(nil), newSharedAccount(nil)
+	read := func(a *sharedAccount) error {
+		return e.Scan(t.Context(), requestOf(a, 1), func(int, *scan.Chunk) error {
+			runtime.Gosched() // others of the query may begin
+			return nil
+		})
+	}
+	if err := read(alone); err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, scans)
+	var all sync.WaitGroup
+	held := make(chan struct{})
+	for i := range scans {
+		all.Go(func() {
+			<-held
+			errs[i] = read(together)
+		})
+	}
+	// Each asks for its long series while nobody gets the turn, so that all are there when it becomes free.
+	together.turn <- struct{}{}
+	close(held)
+	<-together.turn
+	all.Wait()
+	if err := errors.Join(errs...); err != nil || together.top > alone.top || together.held != 0 {
+		t.Errorf("%d scans of one query: %v; %d bytes at most, one alone %d; %d are left", scans, err, together.top, alone.top, together.held)
+	}
+}
+
 // TestWaitsEndWithTheScan: a worker that waits for memory does not keep a scan whose visitor has had enough.
 func TestWaitsEndWithTheScan(t *testing.T) {
 	e := openLong(t, 1, 3)
 	waiting := make(chan struct{}, 8)
-	a := &sharedAccount{wait: func(ctx context.Context) error {
+	a := newSharedAccount(func(ctx context.Context) error {
 		waiting <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
-	}}
+	})
 	for _, wrong := range []error{scan.ErrStopped, errAccount} {
 		err := e.Scan(t.Context(), requestOf(a, 4), func(int, *scan.Chunk) error {
 			<-waiting
@@ -157,7 +197,7 @@ func TestDensePagesBehindSparseOnes(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	a := &sharedAccount{}
+	a := newSharedAccount(nil)
 	read := int64(0)
 	err := e.Scan(t.Context(), requestOf(a, 1), func(_ int, chunk *scan.Chunk) error {
 		read += int64(len(chunk.Times))

@@ -145,4 +145,6 @@ func (a *account) Take(bytes int64) error {
 
 func (a *account) Await(_ context.Context, bytes int64) error { return a.Take(bytes) }
 
+func (a *account) Turn() chan struct{} { return make(chan struct{}, 1) }
+
 func (a *account) Give(bytes int64) { a.held -= bytes }

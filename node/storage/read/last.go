@@ -26,7 +26,7 @@ func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 	if err != nil {
 		return err
 	}
-	j := &lastJob{source: s, refs: refs, fromMs: fromMs, limits: limits, turn: make(chan struct{}, 1), visit: visit}
+	j := &lastJob{source: s, refs: refs, fromMs: fromMs, limits: limits, visit: visit}
 	workers := max(1, min(lastWorkersMax, runtime.GOMAXPROCS(0), len(refs)/LastAtOnce))
 	var c workerPool
 	err = c.run(ctx, workers, s.Spawn, func(ctx context.Context, _ int) error { return j.work(ctx) })
@@ -52,7 +52,6 @@ type lastJob struct {
 	limits  scan.Limits
 	next    atomic.Int64 // index into refs
 	stopped atomic.Bool
-	turn    chan struct{} // of readers with long series
 
 	visiting sync.Mutex
 	visit    func(scan.Point) error // one at a time
@@ -66,7 +65,7 @@ type lastPoint struct {
 }
 
 func (j *lastJob) work(ctx context.Context) (err error) {
-	r := j.source.newReaderOf(ctx, j.limits, j.turn)
+	r := j.source.newReaderOf(ctx, j.limits)
 	defer r.Close()
 	var heads [LastAtOnce]Head
 	var points [LastAtOnce]lastPoint

@@ -26,7 +26,7 @@ type Reader struct {
 	ctx             context.Context     //nolint:containedctx // of the reader's goroutine
 	account         scan.Holding
 	charged         int64         // to it, for a long series
-	turn            chan struct{} // of the scan: who has a long series; nil: nothing is charged
+	turn            chan struct{} // of the account: who has a long series; nil: nothing is charged
 	inTurn          bool
 
 	likely  likelySegments
@@ -61,12 +61,12 @@ func (s *Source) NewReader(bytesMax int64) *Reader {
 }
 
 // newReaderOf returns a reader for a worker of a scan. What it holds for a long series is charged to the account of the
-// scan's limits: it waits for room there until ctx ends, which is that of its goroutine. The workers of a scan have one
-// turn, a channel with room for one: one at a time has a long series, as what they have together is no measure of what the scan needs.
-func (s *Source) newReaderOf(ctx context.Context, limits scan.Limits, turn chan struct{}) *Reader {
+// scan's limits: it waits for room there until ctx ends, which is that of its goroutine. Of the workers of all scans of an
+// account one at a time has a long series.
+func (s *Source) newReaderOf(ctx context.Context, limits scan.Limits) *Reader {
 	r := s.NewReader(limits.BytesMax)
 	if limits.Account != nil {
-		r.ctx, r.account.Account, r.turn = ctx, limits.Account, turn
+		r.ctx, r.account.Account, r.turn = ctx, limits.Account, limits.Account.Turn()
 	}
 	return r
 }

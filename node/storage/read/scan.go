@@ -29,7 +29,6 @@ type scanJob struct {
 	samples  atomic.Int64
 	rollups  atomic.Int64 // that stood for samples
 	stopped  atomic.Bool
-	turn     chan struct{} // of readers with long series
 }
 
 // refsInTurnMax are the series that a worker takes at a time, fewer if there are too
@@ -57,7 +56,7 @@ func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if err != nil {
 		return err
 	}
-	j := &scanJob{source: s, request: request, visit: visit, refs: refs, prefetch: s.underPressure(), rollup: planRollups(request.Windows), turn: make(chan struct{}, 1)}
+	j := &scanJob{source: s, request: request, visit: visit, refs: refs, prefetch: s.underPressure(), rollup: planRollups(request.Windows)}
 	err = j.run(ctx)
 	s.samples.Add(j.samples.Load())
 	s.rollups.Add(j.rollups.Load())
@@ -151,7 +150,7 @@ func (j *scanJob) run(ctx context.Context) error {
 }
 
 func (j *scanJob) work(ctx context.Context, worker int) error {
-	r := j.source.newReaderOf(ctx, j.request.Limits, j.turn)
+	r := j.source.newReaderOf(ctx, j.request.Limits)
 	defer r.Close()
 	out, share := newEmitter(j, worker, &r.windows), processor.Of(ctx)
 	for {

@@ -96,7 +96,7 @@ func (c *Controller) Begin(ctx context.Context, q Query) (context.Context, *Entr
 	if len(q.Text) > textBytesMax {
 		q.Text = strings.ToValidUTF8(q.Text[:textBytesMax], "") + "…"
 	}
-	e := &Entry{controller: c, id: c.last.Add(1), query: q, owner: owner, limits: limits, began: c.options.Clock(), cancel: cancel, cancelTimer: cancelTimer}
+	e := &Entry{controller: c, id: c.last.Add(1), query: q, owner: owner, limits: limits, began: c.options.Clock(), cancel: cancel, cancelTimer: cancelTimer, turn: make(chan struct{}, 1)}
 	e.memory = c.memory.Lease(budget.Owner{Tenant: "user " + owner})
 	c.mu.Lock()
 	c.mu.running[e.id] = e

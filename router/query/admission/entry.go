@@ -29,6 +29,7 @@ type Entry struct {
 	series, samples atomic.Int64
 	bytes, most     atomic.Int64
 	memory          budget.Lease // of what all queries may hold
+	turn            chan struct{}
 }
 
 // Of returns the entry of the query that a context belongs to, or nil.
@@ -111,6 +112,14 @@ func (e *Entry) acquire(ctx context.Context, bytes int64) error {
 		return context.Cause(ctx)
 	}
 	return e.refuseMemory()
+}
+
+// Turn implements scan.Account.
+func (e *Entry) Turn() chan struct{} {
+	if e == nil {
+		return nil
+	}
+	return e.turn
 }
 
 // Give takes memory off the charge that is not held any more: no more than Take or Await has charged.
