@@ -2,9 +2,8 @@ package split
 
 import "github.com/tickmesh/tickmesh/api/parse"
 
-// fieldSetsMax bounds the sets of field names that a splitter tells apart; with one
-// more it forgets all, and the cache with them.
-const fieldSetsMax = 256
+// fieldSetsMax bounds the sets of field names that a splitter tells apart.
+const fieldSetsMax = unnumbered - 1
 
 // noFields is the field set of lines without fields.
 const noFields = 0
@@ -12,13 +11,13 @@ const noFields = 0
 // fieldSets numbers the sequences of field names, from 1.
 type fieldSets struct {
 	seed  uint64
-	byKey map[uint64]uint16 // hash of the names to the number
-	names [][]byte          // by number, less 1: every name with an = behind it
-	text  []byte            // scratch
+	byKey map[uint64]uint8 // hash of the names to the number
+	names [][]byte         // by number, less 1: every name with an = behind it
+	text  []byte           // scratch
 }
 
 func newFieldSets(seed uint64) fieldSets {
-	return fieldSets{seed: seed, byKey: make(map[uint64]uint16)}
+	return fieldSets{seed: seed, byKey: make(map[uint64]uint8)}
 }
 
 func (s *fieldSets) clear() {
@@ -26,9 +25,9 @@ func (s *fieldSets) clear() {
 	s.names = s.names[:0]
 }
 
-// of returns the number of a line's field set; full reports whether there is no room for it.
+// of returns the number of a line's field set; unnumbered: there is no room for it.
 // Raw names may hold no = that is not escaped, so the joined text is unambiguous.
-func (s *fieldSets) of(b *parse.Batch, l *parse.Line) (number uint16, full bool) {
+func (s *fieldSets) of(b *parse.Batch, l *parse.Line) uint8 {
 	s.text = s.text[:0]
 	points := b.Points[l.First : l.First+l.Count]
 	for i := range points {
@@ -37,15 +36,15 @@ func (s *fieldSets) of(b *parse.Batch, l *parse.Line) (number uint16, full bool)
 	hash := hashText(s.seed, s.text)
 	if n, ok := s.byKey[hash]; ok {
 		if string(s.names[n-1]) == string(s.text) {
-			return n, false
+			return n
 		}
-		return 0, true // two field sets with one hash: as if there were no room
+		return unnumbered // two field sets with one hash: as if there were no room
 	}
 	if len(s.names) == fieldSetsMax {
-		return 0, true
+		return unnumbered
 	}
 	s.names = append(s.names, append([]byte(nil), s.text...))
-	number = uint16(len(s.names))
+	number := uint8(len(s.names))
 	s.byKey[hash] = number
-	return number, false
+	return number
 }

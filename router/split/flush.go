@@ -76,7 +76,6 @@ func (s *Splitter) flush(b *parse.Batch, r Resolver) (added int) {
 		}
 	}
 	st.reset()
-	s.lines.renew()
 	return added
 }
 

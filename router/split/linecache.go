@@ -18,15 +18,21 @@ const (
 )
 
 // context is what has to be equal, besides the text of a line, for it to be the
-// same series: the form of the text, the database and the names of the fields.
+// same series: the form of the text, the database, the extra labels and the names of the fields.
 type context struct {
-	form     parse.Form
-	database uint8
-	fieldSet uint16
+	form        parse.Form
+	database    uint8
+	extraLabels uint8
+	fieldSet    uint8
 }
 
 func (c context) bits() uint64 {
-	return uint64(c.form) | uint64(c.database)<<8 | uint64(c.fieldSet)<<16
+	return uint64(c.form) | uint64(c.database)<<8 | uint64(c.extraLabels)<<16 | uint64(c.fieldSet)<<24
+}
+
+// isNumbered reports whether the cache tells the context from all others. No line of another one is in it.
+func (c context) isNumbered() bool {
+	return c.database != unnumbered && c.extraLabels != unnumbered && c.fieldSet != unnumbered
 }
 
 // cachedLine is a line whose series are known.
@@ -66,12 +72,8 @@ func (lc *lineCache) clear() {
 	lc.misses = 0
 }
 
-// renew clears a line cache that has been full for long. No entry may be in use.
-func (lc *lineCache) renew() {
-	if lc.misses >= lineCacheMissesMax {
-		lc.clear()
-	}
-}
+// isOutworn reports whether the cache has been full for long.
+func (lc *lineCache) isOutworn() bool { return lc.misses >= lineCacheMissesMax }
 
 // guess returns the entry of a line if it is the one that came after the last
 // entry before: senders repeat their lines in the same order.
@@ -117,14 +119,14 @@ func (lc *lineCache) equal(e *cachedLine, c context, head, tags []byte) bool {
 }
 
 // insert adds a line, with the references of its series, that find did not find.
-// It does not when there is no room, when the series are of several shards, or
-// when the line is there meanwhile.
+// It does not when there is no room, for the line or for what its context consists of, when the series
+// are of several shards, or when the line is there meanwhile.
 func (lc *lineCache) insert(hash uint64, c context, head, tags []byte, refs []series.Ref) {
 	const idBytes = 4
 	if len(head)+len(tags) > lineCacheBytesMax/16 || len(refs)*idBytes > lineCacheBytesMax/16 {
 		return // not worth the room
 	}
-	if len(lc.entries) == lineCacheLinesMax || len(lc.texts)+len(head)+len(tags) > lineCacheBytesMax ||
+	if !c.isNumbered() || len(lc.entries) == lineCacheLinesMax || len(lc.texts)+len(head)+len(tags) > lineCacheBytesMax ||
 		(len(lc.ids)+len(refs))*idBytes > lineCacheBytesMax {
 		lc.misses++
 		return

@@ -126,6 +126,9 @@ func (st *resolveBatch) closeWhole(it item, id identity) {
 	}
 	it.whole, it.identity = true, id
 	st.close(it)
+	if !id.context.isNumbered() {
+		return // a line with other fields may have the same identity
+	}
 	slot := id.hash % batchSlots
 	for st.slots[slot] != 0 {
 		slot = (slot + 1) % batchSlots

@@ -1,7 +1,6 @@
 package split
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -42,20 +41,17 @@ var errDefinitions = errors.New("too many new series in one request")
 // many fields repeats its tags in every key.
 const definitionBytesMax = 32 << 20
 
-// databasesMax bounds the databases that the cache tells apart; with one more it
-// starts again.
-const databasesMax = 64
-
 // Splitter splits batches. Its memory is bounded by its cache of lines and by the largest
 // batch that it has met.
 type Splitter struct {
 	options Options
 	limits  parse.Limits
 
-	lines     lineCache
-	fieldSets fieldSets
-	databases [][]byte
-	epoch     uint64
+	lines       lineCache
+	fieldSets   fieldSets
+	databases   numbering
+	extraLabels numbering
+	epoch       uint64
 
 	keys    parse.KeyBuilder
 	pending resolveBatch
@@ -101,7 +97,10 @@ func (s *Splitter) MemoryBytes() int {
 // call of Split.
 func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint64) *series.Frame {
 	s.begin(epoch)
-	c := context{database: s.databaseNumber(database, &b.Extra)}
+	c := context{database: s.databases.of(database)}
+	if extra := b.Extra.Text(); len(extra) > 0 {
+		c.extraLabels = s.extraLabels.of(extra)
+	}
 	lastShape, points := uint32(0), 0
 	for i := range b.Lines {
 		l := &b.Lines[i]
@@ -110,14 +109,7 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 		case l.Form != parse.FormLine:
 			c.fieldSet = noFields
 		case c.fieldSet == noFields || l.Shape != lastShape:
-			number, full := s.fieldSets.of(b, l)
-			if full {
-				points += s.flush(b, r)
-				s.forget()
-				c.database = s.databaseNumber(database, &b.Extra)
-				number, _ = s.fieldSets.of(b, l)
-			}
-			c.fieldSet, lastShape = number, l.Shape
+			c.fieldSet, lastShape = s.fieldSets.of(b, l), l.Shape
 		}
 		head, tags := b.Head(l), b.Tags(l)
 		e, hash := s.lines.guess(c, head, tags), uint64(0)
@@ -147,32 +139,15 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 func (s *Splitter) begin(epoch uint64) {
 	s.frame.Begin(series.Frame{Generation: epoch})
 	s.definitions.reset()
-	if epoch != s.epoch {
-		s.epoch = epoch
+	switch {
+	case s.lines.isOutworn():
+		s.lines.clear()
+		s.fieldSets.clear()
+		s.databases, s.extraLabels = s.databases[:0], s.extraLabels[:0]
+	case epoch != s.epoch:
 		s.lines.clear()
 	}
-}
-
-// forget empties the cache and what its entries refer to.
-func (s *Splitter) forget() {
-	s.lines.clear()
-	s.fieldSets.clear()
-	s.databases = s.databases[:0]
-}
-
-// databaseNumber returns the number of a database, as the line cache knows it. The same text with other extra labels is
-// another series, as in another database.
-func (s *Splitter) databaseNumber(database []byte, extra *parse.ExtraLabels) uint8 {
-	for i, known := range s.databases {
-		if n := len(database); len(known) == n+len(extra.Text()) && string(known[:n]) == string(database) && string(known[n:]) == string(extra.Text()) {
-			return uint8(i)
-		}
-	}
-	if len(s.databases) == databasesMax {
-		s.forget()
-	}
-	s.databases = append(s.databases, append(bytes.Clone(database), extra.Text()...))
-	return uint8(len(s.databases) - 1)
+	s.epoch = epoch
 }
 
 // appendKnown encodes the points of a line that is in the cache.

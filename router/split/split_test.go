@@ -409,7 +409,7 @@ func TestLineCacheBounds(t *testing.T) {
 			for j := range 8 {
 				fmt.Fprintf(&body, "m,d=%d field_%d=%d,x=2 17\n", i*8+j, (i*8+j)%(fieldSetsMax+40), round)
 			}
-			database := fmt.Sprint("db", i%(databasesMax+3))
+			database := fmt.Sprint("db", i%(numberedMax+3))
 			var b parse.Batch
 			if err := lines(&b, []byte(body.String())); err != nil {
 				t.Fatal(err)
@@ -427,10 +427,99 @@ func TestLineCacheBounds(t *testing.T) {
 				}
 			}
 			if frame.Points != 16 || len(s.lines.entries) > lineCacheLinesMax || len(s.lines.texts) > lineCacheBytesMax ||
-				len(s.fieldSets.names) > fieldSetsMax || len(s.databases) > databasesMax {
+				len(s.fieldSets.names) > fieldSetsMax || len(s.databases) > numberedMax {
 				t.Fatalf("%d points; the cache has outgrown its bounds", frame.Points)
 			}
 		}
+	}
+}
+
+// TestChangingWritersEmptyNoCache: a writer of ever other databases, labels or fields leaves the lines of others in the cache, and in
+// the end the cache begins anew, with what comes then.
+func TestChangingWritersEmptyNoCache(t *testing.T) {
+	extraOf := func(label string) parse.ExtraLabels {
+		extra, err := parse.NewExtraLabels([]string{label})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return extra
+	}
+	for name, change := range map[string]func(i int, b *parse.Batch) (database, body string){
+		"databases": func(i int, _ *parse.Batch) (string, string) { return fmt.Sprint("other", i), "m,d=a x=1 17\n" },
+		"labels": func(i int, b *parse.Batch) (string, string) {
+			b.Extra = extraOf(fmt.Sprint("run=", i))
+			return "db", "m,d=a x=1 17\n"
+		},
+		"fields": func(i int, _ *parse.Batch) (string, string) { return "db", fmt.Sprintf("m,d=a x_%d=1 17\n", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := New(Options{Shards: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := newNode(4)
+			counting := &counter{node: n}
+			write := func(b *parse.Batch, database, body string) (asked int) {
+				t.Helper()
+				if err := lines(b, []byte(body)); err != nil {
+					t.Fatal(err)
+				}
+				want, _ := expected(b, database, parse.Limits{})
+				for key := range want {
+					if _, ok := n.refs[key]; !ok {
+						n.create(key)
+					}
+				}
+				counting.keys = 0
+				if got := n.decode(t, s.Split(b, []byte(database), counting, 1)); !sameSamples(got, want) {
+					t.Fatalf("%q in %q: got %v, want %v", body, database, got, want)
+				}
+				return counting.keys
+			}
+			good := func() int {
+				return write(&parse.Batch{}, "db", "m,d=a x=1 17\n") + write(&parse.Batch{Extra: extraOf("host=a")}, "db", "m,d=a x=1 17\n")
+			}
+			good()
+			for i := range 4 * fieldSetsMax {
+				var b parse.Batch
+				database, body := change(i, &b)
+				write(&b, database, body)
+				if asked := good(); asked != 0 {
+					t.Fatalf("after %d others the cache does not know the good ones' lines", i+1)
+				}
+			}
+			// The last one has no number. Lines of it are counted, and once they are many the cache begins anew.
+			var b parse.Batch
+			database, body := change(4*fieldSetsMax, &b)
+			if asked := write(&b, database, strings.Repeat(body, lineCacheMissesMax)); asked == 0 {
+				t.Fatal("what has no number is in the cache")
+			}
+			write(&b, database, body)
+			if asked := write(&b, database, body); asked != 0 {
+				t.Error("the cache has not begun anew")
+			}
+		})
+	}
+}
+
+// TestLinesOfUnnumberedFields: lines of one text whose fields have no number are not taken for repeats of each other.
+func TestLinesOfUnnumberedFields(t *testing.T) {
+	s, err := New(Options{Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(4)
+	var body strings.Builder
+	for i := range fieldSetsMax + 40 {
+		fmt.Fprintf(&body, "m,d=a x_%d=%d 17\n", i, i)
+	}
+	var b parse.Batch
+	if err := lines(&b, []byte(body.String())); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := expected(&b, "", parse.Limits{})
+	if got := n.decode(t, s.Split(&b, nil, n, 1)); !sameSamples(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
 	}
 }
 
