@@ -55,6 +55,7 @@ type Checker struct {
 	// Of the header that is being read.
 	old       bool // HTTP/1.0
 	host      bool
+	signedIn  bool // it has an Authorization
 	chunked   bool
 	hasLength bool
 	length    int64

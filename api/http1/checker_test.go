@@ -59,6 +59,8 @@ var cases = []struct {
 	{"9112 3.2.4 asterisk", "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", 0},
 	{"9112 3.2.4 asterisk", "GET * HTTP/1.1\r\nHost: h\r\n\r\n", 400},
 	{"9112 3.2 no Host", "GET / HTTP/1.1\r\n\r\n", 400},
+	{"9110 5.3 two Authorizations", "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\nauthorization: Bearer a\r\n\r\n", 400},
+	{"9110 5.3 one Authorization each", "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer a\r\n\r\n", 0},
 	{"9112 3.2 two Hosts", "GET / HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n", 400},
 	{"9112 3.2 Host", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
 	{"9112 3.2 Host", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400},

@@ -23,7 +23,7 @@ func (c *Checker) requestLine(line []byte) {
 	}
 	c.state, c.empty = stateFields, 0
 	c.old = string(version) == "HTTP/1.0"
-	c.host, c.chunked, c.hasLength, c.length = false, false, false, 0
+	c.host, c.signedIn, c.chunked, c.hasLength, c.length = false, false, false, false, 0
 }
 
 // isVersion reports whether text is the name of a version, spoken here or not.
@@ -66,6 +66,13 @@ func (c *Checker) field(line []byte) {
 				c.err = refuse("a request needs one Host, which names a host (RFC 9112, 3.2)")
 			}
 			c.host = true
+		}
+	case len("Authorization"):
+		if bytes.EqualFold(name, []byte("Authorization")) {
+			if c.signedIn { // a proxy may have added the second, and nobody knows which of them it means
+				c.err = refuse("Authorization is there twice (RFC 9110, 5.3 and 11.6.2)")
+			}
+			c.signedIn = true
 		}
 	case len("Content-Length"):
 		if bytes.EqualFold(name, []byte("Content-Length")) {

@@ -60,9 +60,8 @@ func isPassword(authorization []byte) bool {
 
 // credentials returns what a caller shows.
 func (s *Server) credentials(ctx context.Context) (given access.Credentials) {
-	if values := metadata.ValueFromIncomingContext(ctx, metadataAuthorization); len(values) > 0 {
-		given.Authorization = []byte(values[0])
-	}
+	// Several are no credentials: a proxy may have added one, and nobody knows which of them it means.
+	given.Authorization = []byte(strings.Join(metadata.ValueFromIncomingContext(ctx, metadataAuthorization), ", "))
 	if p, ok := peer.FromContext(ctx); ok {
 		given.From = p.Addr
 		if tls, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.PeerCertificates) > 0 {

@@ -91,6 +91,7 @@ func TestEveryMethodWantsToKnowWhoCalls(t *testing.T) {
 				for what, ctx := range map[string]context.Context{
 					"nothing": background(t), "a wrong token": as(background(t), "eve"),
 					"an empty one": metadata.AppendToOutgoingContext(background(t), "authorization", ""),
+					"two of them":  as(as(background(t), "admin"), "admin"),
 				} {
 					if err := call(ctx, conn, method); status.Code(err) != codes.Unauthenticated || !errors.Is(wire.FromStatus(err), wire.ErrUnauthenticated) {
 						t.Errorf("%s with %s: %v", method.FullName(), what, err)
