@@ -19,20 +19,16 @@ const (
 
 // context is what has to be equal, besides the text of a line, for it to be the
 // same series: the form of the text, the database, the extra labels and the names of the fields.
-type context struct {
-	form        parse.Form
-	database    uint8
-	extraLabels uint8
-	fieldSet    uint8
-}
+type context uint32
 
-func (c context) bits() uint64 {
-	return uint64(c.form) | uint64(c.database)<<8 | uint64(c.extraLabels)<<16 | uint64(c.fieldSet)<<24
+// contextOf returns the context of some numbers.
+func contextOf(form parse.Form, database, extraLabels, fieldSet uint8) context {
+	return context(form) | context(database)<<8 | context(extraLabels)<<16 | context(fieldSet)<<24
 }
 
 // isNumbered reports whether the cache tells the context from all others. No line of another one is in it.
 func (c context) isNumbered() bool {
-	return c.database != unnumbered && c.extraLabels != unnumbered && c.fieldSet != unnumbered
+	return uint8(c>>8) != unnumbered && uint8(c>>16) != unnumbered && uint8(c>>24) != unnumbered
 }
 
 // cachedLine is a line whose series are known.
@@ -91,7 +87,7 @@ func (lc *lineCache) guess(c context, head, tags []byte) *cachedLine {
 }
 
 func (lc *lineCache) hash(c context, head, tags []byte) uint64 {
-	h := hashText(lc.seed^c.bits()*hashC, head)
+	h := hashText(lc.seed^uint64(c)*hashC, head)
 	if len(tags) > 0 {
 		h = hashText(h, tags)
 	}

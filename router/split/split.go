@@ -97,20 +97,20 @@ func (s *Splitter) MemoryBytes() int {
 // call of Split.
 func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint64) *series.Frame {
 	s.begin(epoch)
-	c := context{database: s.databases.of(database)}
+	number, extraLabels, fieldSet := s.databases.of(database), uint8(0), uint8(noFields)
 	if extra := b.Extra.Text(); len(extra) > 0 {
-		c.extraLabels = s.extraLabels.of(extra)
+		extraLabels = s.extraLabels.of(extra)
 	}
 	lastShape, points := uint32(0), 0
 	for i := range b.Lines {
 		l := &b.Lines[i]
-		c.form = l.Form
 		switch {
 		case l.Form != parse.FormLine:
-			c.fieldSet = noFields
-		case c.fieldSet == noFields || l.Shape != lastShape:
-			c.fieldSet, lastShape = s.fieldSets.of(b, l), l.Shape
+			fieldSet = noFields
+		case fieldSet == noFields || l.Shape != lastShape:
+			fieldSet, lastShape = s.fieldSets.of(b, l), l.Shape
 		}
+		c := contextOf(l.Form, number, extraLabels, fieldSet)
 		head, tags := b.Head(l), b.Tags(l)
 		e, hash := s.lines.guess(c, head, tags), uint64(0)
 		if e == nil {
