@@ -142,7 +142,7 @@ func TestOneLongSeriesOfAQuery(t *testing.T) {
 			errs[i] = read(together)
 		})
 	}
-	// Each asks for its long series while nobody gets the turn, so that all are there when it becomes free.
+	// Nobody gets the turn at first, so that more are there when it becomes free.
 	together.turn <- struct{}{}
 	close(held)
 	<-together.turn
