@@ -62,6 +62,11 @@ func (s *server) start() error {
 	environment := &envtest.Environment{
 		BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../charts/tickmesh-operator/crds"}, ErrorIfCRDPathMissing: true,
 	}
+	// Most of the work is the API server's, whose heap is small: two tests took a tenth less processor
+	// time with this.
+	if err := os.Setenv("GOGC", "400"); err != nil { // this process has read it already
+		return err
+	}
 	config, err := environment.Start()
 	if err != nil {
 		return err
