@@ -29,9 +29,14 @@ export E2E_BINARIES
 # Without the paths of this checkout in them, compiled packages are shared by checkouts.
 GOFLAGS="-trimpath ${GOFLAGS:-}"
 export GOFLAGS
+# Each program with the race detector sleeps a second before it ends, for races of what still runs
+# then. A tenth is enough for those, and there are more than a hundred programs.
+GORACE="atexit_sleep_ms=100 ${GORACE:-}"
+export GORACE
 (cd hack/tools && go build -o ../../.cache/gotestsum gotest.tools/gotestsum)
 
 failed=
+polite= # nice, while what waits more than it computes runs beside
 # stage NAME COMMAND… runs a part of the tier and prints how long it took.
 stage() {
 	name=$1
@@ -46,7 +51,33 @@ stage() {
 go_test() {
 	file=$events/$1.json
 	shift
-	"$root/.cache/gotestsum" --format pkgname --hide-summary=skipped --jsonfile "$file" -- -vet=off "$@"
+	$polite "$root/.cache/gotestsum" --format pkgname --hide-summary=skipped --jsonfile "$file" -- -vet=off "$@"
+}
+
+# go_test_beside NAME TIMEOUT FLAGS… begins what go_test does, to go on beside the stages that follow, which
+# have the lowest priority until await. It is in a process group of its own, which timeout makes, so
+# that all of it is ended with this script.
+go_test_beside() {
+	beside=$1
+	longest=$2
+	shift 2
+	timeout --kill-after=1m "$longest" "$root/.cache/gotestsum" --format pkgname --hide-summary=skipped \
+		--jsonfile "$events/$beside.json" -- -vet=off "$@" >"$events/$beside.log" 2>&1 &
+	running=$!
+	polite='nice -n 19'
+	trap 'kill "$running" 2>/dev/null || true' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+}
+
+# await waits for what go_test_beside has begun, and prints what it printed.
+await() {
+	code=0
+	wait "$running" || code=$?
+	polite=
+	trap - EXIT INT TERM HUP
+	cat "$events/$beside.log"
+	return "$code"
 }
 
 # module_test NAME FOLDER runs the tests of another module.
@@ -66,9 +97,10 @@ finish() {
 
 all=$(go list ./...)
 # What takes longest begins first, so that nothing else waits for it at the end.
-longest=/operator/controller$
-light=$(printf '%s\n' "$all" | grep "$longest" && printf '%s\n' "$all" | grep -v '/e2e/' | grep -v "$longest")
-processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|realinput|ui)$')
+first=/operator/controller$
+light=$(printf '%s\n' "$all" | grep "$first" && printf '%s\n' "$all" | grep -v '/e2e/' | grep -v "$first")
+raced=$(printf '%s\n' "$light" | grep -v '/hack/checks$')
+processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|realinput|ui|attack)$')
 peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|realinput|ui)$')
 
 if [ "$tier" = check ]; then
@@ -82,17 +114,24 @@ fi
 # The operator's tests want a real API server and etcd, compiled the first time.
 KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)
 export KUBEBUILDER_ASSETS
+# These start processes, one test at a time, and mostly wait for them. So what computes runs beside
+# them, at the lowest priority: to processes the machine looks as if it did nothing else.
 # shellcheck disable=SC2086
-stage packages go_test packages -race -tags invariants -timeout 50m $light
-# What the race detector cannot see, or would only slow: allocations, the simulator, which runs
-# one goroutine at a time in each world, and a life of a node, which would take ten times as long.
+go_test_beside processes 90m -count=1 -race -tags invariants -timeout 40m -p 1 $processes
+# shellcheck disable=SC2086
+stage packages go_test packages -race -tags invariants -timeout 50m $raced
+# What the race detector cannot see, or would only slow: the sources' own rules, which are read by
+# one goroutine, allocations, the simulator, which runs one goroutine at a time in each world, and
+# a life of a node, which would take ten times as long.
+stage sources go_test sources -count=1 ./hack/checks
 stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
 stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim ./e2e/years
-# These start processes and load the machine, so they run one at a time.
-# shellcheck disable=SC2086
-stage processes go_test processes -count=1 -race -tags invariants -timeout 40m -p 1 $processes
 stage images module_test images hack/images
 stage prometheus-scripts module_test prometheus-scripts e2e/promdiff/scripts
+stage processes await
+# From here on one at a time: attackers have the idle priority, and would be starved by what
+# computes; the fuzzer's work is measured in time; Kubernetes' clients may not wait for long.
+stage attack-core go_test attack-core -count=1 -race -tags invariants -timeout 40m ./e2e/attack
 stage python hack/scripts/python-test.sh
 stage typescript hack/scripts/typescript-test.sh
 stage fuzz-short hack/scripts/fuzz.sh short
