@@ -61,18 +61,23 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-func intactRollups(t testing.TB, file []byte, want model) map[seriesKey][]Rollup {
+// rollupsByWidth has the rollups of each series by hour and by day.
+type rollupsByWidth map[int64]map[seriesKey][]Rollup
+
+func intactRollups(t testing.TB, file []byte, want model) rollupsByWidth {
 	mem, dir := memFS(t)
 	writeFile(t, mem, path.Join(dir, "x.seg"), file)
 	r := openSegment(t, mem, dir, &Meta{Name: "x.seg"})
 	defer release(t, r)
-	rollups := map[seriesKey][]Rollup{}
-	for k, s := range want {
-		var err error
-		if rollups[k], err = r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, HourMs); err != nil {
-			t.Fatal(err)
+	rollups := rollupsByWidth{HourMs: {}, DayMs: {}}
+	for width, of := range rollups {
+		for k, s := range want {
+			var err error
+			if of[k], err = r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width); err != nil {
+				t.Fatal(err)
+			}
+			checkRollups(t, of[k], s, width)
 		}
-		checkRollups(t, rollups[k], s, HourMs)
 	}
 	return rollups
 }
@@ -88,7 +93,7 @@ func requireCorrupt(t testing.TB, err error) *CorruptError {
 
 // readDamaged reads all series and rollups of a segment with one damaged part,
 // compares what comes without an error, and returns the part that was lost.
-func readDamaged(t testing.TB, r *Reader, want model, wantRollups map[seriesKey][]Rollup) (lost string) {
+func readDamaged(t testing.TB, r *Reader, want model, wantRollups rollupsByWidth) (lost string) {
 	t.Helper()
 	blocksLost := 0
 	for k, s := range want {
@@ -126,15 +131,17 @@ func readDamaged(t testing.TB, r *Reader, want model, wantRollups map[seriesKey]
 		} else if len(missing) > 0 {
 			t.Fatalf("series %v: %d samples are missing without an error", k, len(missing))
 		}
-		rollups, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, HourMs)
-		if err != nil {
-			if lost == "" {
-				lost = requireCorrupt(t, err).Part.String()
+		for width, of := range wantRollups {
+			rollups, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width)
+			if err != nil {
+				if lost == "" {
+					lost = requireCorrupt(t, err).Part.String()
+				}
+				continue
 			}
-			continue
-		}
-		if !slices.Equal(rollups, wantRollups[k]) {
-			t.Fatalf("series %v: rollups %v instead of %v", k, rollups, wantRollups[k])
+			if !slices.Equal(rollups, of[k]) {
+				t.Fatalf("series %v: rollups %v instead of %v", k, rollups, of[k])
+			}
 		}
 	}
 	if blocksLost > 1 {

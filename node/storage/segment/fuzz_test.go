@@ -232,7 +232,7 @@ func ordinary(p *pageReader) bool {
 // FuzzRollups reads arbitrary bytes as a rollup entry, and what it holds comes
 // back when written again.
 func FuzzRollups(f *testing.F) {
-	p := testPartition(SpanDay)
+	p := Partition{dayStart, dayStart + 400*DayMs}
 	number := func(m int64) series.Number { return series.Number{Mantissa: m, Scale: 2} }
 	infinite := series.FloatNumber(math.Inf(1))
 	decimals := []rollupRecord{
@@ -260,7 +260,7 @@ func FuzzRollups(f *testing.F) {
 					return // not what a writer makes
 				}
 			}
-			list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, HourMs, false), p.StartMs, HourMs, true)
+			list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, HourMs, false), p, HourMs, true)
 			if !ok {
 				t.Fatal("what was written cannot be read")
 			}
@@ -282,7 +282,7 @@ func fuzzDayRollups(t *testing.T, body []byte, p Partition) {
 	records := make([]rollupRecord, len(q.dst))
 	for i, r := range q.dst {
 		for _, at := range [...]int64{r.FirstMs, r.LastMs, r.MinMs, r.MaxMs} {
-			if at < r.FirstMs || at > r.LastMs || at < r.StartMs || at-r.StartMs >= DayMs {
+			if at < r.FirstMs || at > r.LastMs || at < r.StartMs || at-r.StartMs >= DayMs || r.StartMs < p.StartMs || r.StartMs >= p.EndMs {
 				t.Fatalf("times of %+v", r)
 			}
 		}
@@ -291,7 +291,7 @@ func fuzzDayRollups(t *testing.T, body []byte, p Partition) {
 			return // not what a writer makes
 		}
 	}
-	list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, DayMs, true), p.StartMs, DayMs, true)
+	list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, DayMs, true), p, DayMs, true)
 	if !ok {
 		t.Fatal("what was written cannot be read")
 	}

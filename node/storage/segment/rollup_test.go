@@ -316,3 +316,94 @@ func TestRollupsAppend(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 }
+
+// TestRollupsOutside: windows outside of the partition, and those of no samples, are damage.
+func TestRollupsOutside(t *testing.T) {
+	p := Partition{dayStart + 5, dayStart + 3*DayMs + 1} // four days, of the first and last a part
+	record := func(gap, count uint64, ends bool) []byte {
+		b := binary.AppendUvarint(binary.AppendUvarint(nil, gap<<1|1), count)
+		if count == 0 {
+			b = binary.AppendUvarint(nil, gap<<1)
+		}
+		if ends {
+			return append(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) // times, minimum to difference of sums, values
+		}
+		return append(b, 0, 0, 0, 0)
+	}
+	list := func(records ...[]byte) []byte {
+		b := slices.Concat(records...)
+		head := binary.LittleEndian.AppendUint16(binary.AppendUvarint(nil, uint64(len(records))), uint16(1+len(b)))
+		return slices.Concat(head, []byte{0}, b)
+	}
+	for _, c := range []struct {
+		what  string
+		gaps  []uint64
+		count uint64
+		whole bool
+	}{
+		{"the last", []uint64{3}, 7, true},
+		{"four", []uint64{0, 0, 0, 0}, 7, true},
+		{"one behind", []uint64{4}, 7, false},
+		{"five", []uint64{0, 0, 0, 0, 0}, 7, false},
+		{"one at the end of time", []uint64{uint64((math.MaxInt64 - dayStart) / DayMs)}, 7, false},
+		{"one before the first", []uint64{2, 1 << 63 / uint64(DayMs) * 2}, 7, false},
+		{"the greatest gap", []uint64{1, math.MaxUint64 >> 1}, 7, false},
+		{"no samples", []uint64{1}, 0, false},
+	} {
+		for _, ends := range []bool{true, false} {
+			var records [][]byte
+			for _, gap := range c.gaps {
+				records = append(records, record(gap, c.count, ends))
+			}
+			body, kind := list(records...), pageDayRollups
+			if !ends {
+				body, kind = append([]byte{0}, body...), pageRollup
+			}
+			q := rollupQuery{fromMs: math.MinInt64, toMs: math.MaxInt64, widthMs: DayMs}
+			if reason := q.readBody(body, kind, &Meta{Partition: p, ScanSums: true}); c.whole != (reason == "") {
+				t.Errorf("%s, with ends %t: %q, %+v", c.what, ends, reason, q.dst)
+			}
+		}
+	}
+}
+
+// TestEndsOfAnyTime: days have their ends at any time that there is, after merges of files without them, too.
+func TestEndsOfAnyTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fs, dir := memFS2(t)
+		at := genTime().Draw(t, "time")
+		month, k, want := PartitionOf(at, SpanMonth), seriesKey{}, model{}
+		var readers []*Reader
+		defer func() { release(t, readers...) }()
+		for i := range 3 {
+			m := model{}
+			for range rapid.IntRange(1, 60).Draw(t, "samples") {
+				sampleMs := rapid.Int64Range(max(month.StartMs, at-DayMs), min(month.EndMs-1, at+DayMs)).Draw(t, "at")
+				m.put(k, sampleMs, genValue().Draw(t, "value"))
+				want.put(k, sampleMs, math.Float64frombits(m[k][sampleMs]))
+			}
+			meta := m.write(t, Options{FS: fs, Dir: dir, Partition: month, SequenceLow: uint64(i), SequenceHigh: uint64(i), Rollups: i > 0}, 7)
+			if i == 2 {
+				if err := DropDayDigests(fs, path.Join(dir, meta.Name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			readers = append(readers, openSegment(t, fs, dir, &meta))
+		}
+		metas, err := Merge(t.Context(), readers, MergeOptions{Options: Options{FS: fs, Dir: dir, Partition: month, Level: 1, Rollups: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := openSegment(t, fs, dir, &metas[0])
+		readers = append(readers, r)
+		days, err := r.Rollups(nil, 0, 0, math.MinInt64, math.MaxInt64, DayMs)
+		if err == nil {
+			err = r.Verify(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRollups(t, days, want[k], DayMs)
+		checkEnds(t, r, days, want[k], DayMs)
+	})
+}

@@ -122,20 +122,22 @@ func rescaled(n series.Number, scale uint8) int64 {
 
 // rollupList reads one list of rollups.
 type rollupList struct {
-	rest     []byte
-	left     uint64
-	scanSums bool // records tell the sums of floats
-	ends     bool // and first and last value, and times
-	scale    uint8
-	startMs  int64
-	widthMs  int64
-	count    int64
-	low      int64
-	firstMs  int64 // after the start of the window
+	rest       []byte
+	left       uint64
+	scanSums   bool // records tell the sums of floats
+	ends       bool // and first and last value, and times
+	scale      uint8
+	originMs   int64
+	widthMs    int64
+	windowNext uint64 // number, from the origin on, of the one that a gap of 0 means
+	windowMax  uint64 // the last one of the partition
+	count      int64
+	low        int64
+	firstMs    int64 // after the start of the window
 }
 
 // cutRollups splits the first list from b.
-func cutRollups(b []byte, originMs, widthMs int64, scanSums bool) (list rollupList, rest []byte, ok bool) {
+func cutRollups(b []byte, p Partition, widthMs int64, scanSums bool) (list rollupList, rest []byte, ok bool) {
 	n, used := binary.Uvarint(b)
 	if used <= 0 {
 		return list, nil, false
@@ -152,8 +154,10 @@ func cutRollups(b []byte, originMs, widthMs int64, scanSums bool) (list rollupLi
 	if length < 1 || length > len(b) {
 		return list, nil, false
 	}
+	originMs := floorTo(p.StartMs, widthMs)
 	return rollupList{
-		rest: b[1:length], left: n, scanSums: scanSums, scale: b[0], startMs: originMs - widthMs, widthMs: widthMs,
+		rest: b[1:length], left: n, scanSums: scanSums, scale: b[0], originMs: originMs, widthMs: widthMs,
+		windowMax: (uint64(p.EndMs-1) - uint64(originMs)) / uint64(widthMs),
 	}, b[length:], b[0] <= series.ScaleMax || b[0] == series.ScaleFloat
 }
 
@@ -165,20 +169,23 @@ func (l *rollupList) next() (r Rollup, ok, whole bool) {
 	}
 	l.left--
 	gap, n := binary.Uvarint(l.rest)
-	if n <= 0 || gap>>1 > rollupGapMax {
+	if n <= 0 || l.windowNext > l.windowMax || gap>>1 > l.windowMax-l.windowNext {
 		return r, false, false
 	}
 	b := l.rest[n:]
-	l.startMs += (int64(gap>>1) + 1) * l.widthMs
+	r.StartMs = l.originMs + int64(l.windowNext+gap>>1)*l.widthMs
+	l.windowNext += gap>>1 + 1
 	if gap&1 != 0 {
 		count, n := binary.Uvarint(b)
-		if n <= 0 || count == 0 || count > math.MaxInt64 {
+		if n <= 0 || count > math.MaxInt64 {
 			return r, false, false
 		}
 		b = b[n:]
 		l.count = int64(count)
 	}
-	r.StartMs, r.Count = l.startMs, l.count
+	if r.Count = l.count; r.Count == 0 {
+		return r, false, false
+	}
 	if l.ends {
 		if b, whole = l.endTimes(&r, b); !whole {
 			return r, false, false
@@ -279,7 +286,3 @@ func (l *rollupList) endDecimals(r *Rollup, most int64) (ok bool) {
 	r.First, r.Last = series.Float64(l.low+int64(above), l.scale), series.Float64(most-int64(below), l.scale)
 	return true
 }
-
-// rollupGapMax bounds the hours between two records, so that times stay within
-// range whatever the bytes are.
-const rollupGapMax = 1 << 40

@@ -75,30 +75,29 @@ type rollupQuery struct {
 }
 
 func (q *rollupQuery) readBody(body []byte, kind pageKind, m *Meta) (reason string) {
-	origin := floorTo(m.StartMs, HourMs)
 	if kind == pageDayRollups {
-		days, rest, ok := cutRollups(body, floorTo(origin, DayMs), DayMs, m.ScanSums)
+		days, rest, ok := cutRollups(body, m.Partition, DayMs, m.ScanSums)
 		if !ok || len(rest) > 0 {
 			return "list of days with ends"
 		}
 		days.ends = true
 		return q.take(&days, DayMs)
 	}
-	hours, rest, ok := cutRollups(body, origin, HourMs, m.ScanSums)
+	hours, rest, ok := cutRollups(body, m.Partition, HourMs, m.ScanSums)
 	if !ok {
 		return "list of hours"
 	}
 	if q.widthMs == HourMs {
 		return q.take(&hours, HourMs)
 	}
-	days, rest, ok := cutRollups(rest, floorTo(origin, DayMs), DayMs, m.ScanSums)
+	days, rest, ok := cutRollups(rest, m.Partition, DayMs, m.ScanSums)
 	if !ok || len(rest) > 0 {
 		return "list of days"
 	}
 	if days.left > 0 {
 		return q.take(&days, DayMs)
 	}
-	return q.take(&hours, DayMs) // a partition below a day keeps hours only
+	return q.take(&hours, DayMs) // of a partition below a day, or where an older program has dropped day rollups
 }
 
 // take appends the rollups of a list, by day where the list is by hour and the
