@@ -190,8 +190,6 @@ func TestLoopPlacesNodes(t *testing.T) {
 	}
 }
 
-// TestTwoLoops lets two loops act at once, as when one does not know yet that
-// another was elected.
 // TestLoopRefusesTooManyShards: a cluster whose map would not fit into the store is refused at once, and not
 // waited for.
 func TestLoopRefusesTooManyShards(t *testing.T) {
@@ -203,6 +201,8 @@ func TestLoopRefusesTooManyShards(t *testing.T) {
 	}
 }
 
+// TestTwoLoops lets two loops act at once, as when one does not know yet that
+// another was elected.
 func TestTwoLoops(t *testing.T) {
 	c := newCluster(t)
 	for _, name := range []string{"one", "two"} {
