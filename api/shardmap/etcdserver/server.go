@@ -49,7 +49,10 @@ const (
 	// Old versions are of use only to watches that were away for a while, and these can read all anew. While
 	// shards move, each change writes the whole map, and versions of two such times have to fit into the quota.
 	compactionRetention = "1m"
-	snapshotEntries     = 5_000
+	// Etcd holds the last entries of its log in memory, after a start all since its last snapshot, too, and each may
+	// be a whole map. A member that is further behind gets the database.
+	snapshotEntries = 250
+	catchUpEntries  = 100
 )
 
 // Server is a running etcd.
@@ -166,7 +169,7 @@ func configOf(o Options, stopping *atomic.Bool) (*embed.Config, error) {
 		c.QuotaBackendBytes = QuotaBytesDefault
 	}
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, compactionRetention
-	c.SnapshotCount = snapshotEntries
+	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotEntries, catchUpEntries
 	c.UnsafeNoFsync = o.NoSync
 	c.EnableGRPCGateway = false
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(newCore(log.With("part", "etcd"), stopping)))

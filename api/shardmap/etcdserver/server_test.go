@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,38 @@ func TestKeepsItsData(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		client.Close()
+		if err := server.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestHoldsFewEntries: what a value that is written again and again takes of memory does not grow with each write, nor
+// does it come back with a start.
+func TestHoldsFewEntries(t *testing.T) {
+	const writes, valueBytes = 2000, 64 << 10
+	value, folder := strings.Repeat("x", valueBytes), t.TempDir()
+	for run := range 2 {
+		server, err := Start(t.Context(), Options{DataDir: folder, ClientAddress: "127.0.0.1:0", NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range writes * (1 - run) {
+			if _, err := client.Put(t.Context(), "key", value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var memory runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&memory)
+		if most := uint64(writes * valueBytes / 2); memory.HeapAlloc > most {
+			t.Errorf("run %d: %d bytes are held, want %d at most", run, memory.HeapAlloc, most)
 		}
 		client.Close()
 		if err := server.Close(); err != nil {
