@@ -134,7 +134,7 @@ func TestSnapshotOfFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	// While the log has no room, what snapshots hold is given back.
-	reason := error(series.ErrReadOnly)
+	reason := series.ErrReadOnly
 	n.loop.refusals.full.Store(&reason)
 	if !n.snapshotsLapse(time.Now()) {
 		t.Fatal("a snapshot is held on a full disk")

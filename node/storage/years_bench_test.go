@@ -73,7 +73,7 @@ func BenchmarkDaysOfYears(b *testing.B) {
 	if err := writeYears(b, o, ids, stepMs).Close(); err != nil {
 		b.Fatal(err)
 	}
-	files, samples := segmentBytes(b, o.Dir), int64(ids*tenYears*segment.DayMs/stepMs)
+	files, samples := segmentBytes(b, o.Dir), ids*tenYears*segment.DayMs/stepMs
 	for _, c := range []struct {
 		name       string
 		aggregates scan.Aggregate
