@@ -44,7 +44,7 @@ type ruleGroup struct {
 
 func alerts(t *testing.T) (list []alert) {
 	t.Helper()
-	content, err := os.ReadFile("tickmesh-operator/files/alerts.yaml")
+	content, err := os.ReadFile("tickmesh/files/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestAlertsFire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := os.ReadFile("tickmesh-operator/files/alerts.yaml")
+	rules, err := os.ReadFile("tickmesh/files/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestAlertsFire(t *testing.T) {
 // Prometheus understands every expression of the dashboards, and panels do not overlap.
 func TestDashboards(t *testing.T) {
 	tool := promtool(t)
-	files, err := filepath.Glob("tickmesh-operator/dashboards/*.json")
+	files, err := filepath.Glob("tickmesh/dashboards/*.json")
 	if err != nil || len(files) != 4 {
 		t.Fatal(files, err)
 	}

@@ -192,7 +192,7 @@ func documents[T any](t *testing.T, text, kind string) (list []T) {
 // The operator has the rights of its markers: everywhere, or in its namespaces, and then
 // of what has no namespace exactly those.
 func TestRights(t *testing.T) {
-	content, err := os.ReadFile("tickmesh-operator/files/role.yaml")
+	content, err := os.ReadFile("tickmesh/files/role.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package charts has what the operator carries of its chart, tickmesh-operator: the
-// definitions of its resources.
+// Package charts has what the operator carries of its chart: the definitions of its
+// resources.
 //
 // Helm installs the files of a chart's folder crds before all others, and never again.
 // They have to be there, because helm asks the API server about every kind of a release,
@@ -13,13 +13,13 @@ import (
 	"io/fs"
 )
 
-//go:embed tickmesh-operator/crds/*.yaml
+//go:embed tickmesh/crds/*.yaml
 var files embed.FS
 
 // Definitions returns the definitions of the resources, each as YAML, in the order of
 // their names.
 func Definitions() ([][]byte, error) {
-	names, err := fs.Glob(files, "tickmesh-operator/crds/*.yaml")
+	names, err := fs.Glob(files, "tickmesh/crds/*.yaml")
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func testInstall(t *testing.T, s *apiServer) {
 // A real API server takes everything that is rendered, hooks and tests included, and
 // knows every field of it.
 func testObjects(t *testing.T, s *apiServer) {
-	crds, err := filepath.Glob("tickmesh-operator/crds/*.yaml")
+	crds, err := filepath.Glob("tickmesh/crds/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

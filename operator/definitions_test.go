@@ -38,7 +38,7 @@ func TestApplyDefinitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("../charts/tickmesh-operator/crds/*.yaml")
+	files, err := filepath.Glob("../charts/tickmesh/crds/*.yaml")
 	if definitions, failed := charts.Definitions(); err != nil || failed != nil || len(definitions) != len(files) || len(files) == 0 {
 		t.Fatalf("%d definitions of %d files, %v, %v", len(definitions), len(files), failed, err)
 	}

@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 		}
 		t.Skip("no kube-apiserver: run hack/kubernetes/envtest.sh, or set " + assetsVariable)
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../charts/tickmesh-operator/crds"}, ErrorIfCRDPathMissing: true}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../charts/tickmesh/crds"}, ErrorIfCRDPathMissing: true}
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func serve(t *testing.T) client.Client {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set: KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)")
 	}
-	server := &envtest.Environment{CRDDirectoryPaths: []string{"../../charts/tickmesh-operator/crds"}, ErrorIfCRDPathMissing: true}
+	server := &envtest.Environment{CRDDirectoryPaths: []string{"../../charts/tickmesh/crds"}, ErrorIfCRDPathMissing: true}
 	config, err := server.Start()
 	if err != nil {
 		t.Fatal(err)

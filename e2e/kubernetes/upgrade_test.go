@@ -57,14 +57,13 @@ func chartVersion(checkout string) (string, error) {
 	return string(version[1]), nil
 }
 
-// nextRelease makes a folder that has the chart as the next release will have it, beside the one that it
-// has links into.
+// nextRelease makes a folder that has the chart as the next release will have it.
 func nextRelease(checkout, folder string) (string, error) {
-	charts := filepath.Join(folder, "charts")
-	if err := os.CopyFS(charts, os.DirFS(filepath.Join(checkout, "charts"))); err != nil {
+	chart := filepath.Join(folder, "charts", "tickmesh")
+	if err := os.CopyFS(chart, os.DirFS(filepath.Join(checkout, "charts", "tickmesh"))); err != nil {
 		return "", err
 	}
-	file := filepath.Join(charts, "tickmesh", "Chart.yaml")
+	file := filepath.Join(chart, "Chart.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err

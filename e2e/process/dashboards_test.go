@@ -70,7 +70,7 @@ type panelQuery struct {
 // label_values(metric, label).
 func dashboards(t *testing.T) (queries, choices []panelQuery) {
 	t.Helper()
-	files, err := filepath.Glob("charts/tickmesh-operator/dashboards/*.json")
+	files, err := filepath.Glob("charts/tickmesh/dashboards/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatal("there are no dashboards", err)
 	}

@@ -71,7 +71,7 @@ func (d describer) Unregister(prometheus.Collector) bool { return false }
 // expressions returns those of the chart's alerts and dashboards.
 func expressions(t *testing.T) (list []string) {
 	t.Helper()
-	text, err := os.ReadFile("charts/tickmesh-operator/files/alerts.yaml")
+	text, err := os.ReadFile("charts/tickmesh/files/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func expressions(t *testing.T) (list []string) {
 			list = append(list, rule.Expr)
 		}
 	}
-	files, err := filepath.Glob("charts/tickmesh-operator/dashboards/*.json")
+	files, err := filepath.Glob("charts/tickmesh/dashboards/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}

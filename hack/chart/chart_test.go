@@ -209,7 +209,7 @@ func TestRelease(t *testing.T) {
 	if !bytes.Equal(archives[0], archives[1]) {
 		t.Error("two archives of the same sources differ")
 	}
-	files, err := chartFiles(filepath.Join(root, folder), "x")
+	files, err := chartFiles(filepath.Join(root, folderOperator), "x")
 	if err != nil || files[0].Name != "x/Chart.yaml" {
 		t.Fatal(err, files)
 	}

@@ -62,7 +62,7 @@ func dashboardFiles(source []byte) ([]file, error) {
 		if err := encoder.Encode(list[i].grafana()); err != nil {
 			return nil, fmt.Errorf("%s: %w", list[i].File, err)
 		}
-		files = append(files, file{folderOperator + "/dashboards/" + list[i].File + ".json", out.Bytes()})
+		files = append(files, file{folder + "/dashboards/" + list[i].File + ".json", out.Bytes()})
 	}
 	return files, nil
 }

@@ -80,7 +80,7 @@ func files(root string) ([]file, error) {
 	}
 	var problem error
 	base := read("hack/chart/values.schema.json", &problem)
-	definition := read(folderOperator+"/crds/tickmesh.dev_tickmeshclusters.yaml", &problem)
+	definition := read(folder+"/crds/tickmesh.dev_tickmeshclusters.yaml", &problem)
 	values := read(folder+"/values.yaml", &problem)
 	page := read(folder+"/README.md", &problem)
 	pageOperator := read(folderOperator+"/README.md", &problem)

@@ -54,7 +54,7 @@ func release(root, out string) error {
 }
 
 // chartFiles returns the files of a chart below its name, Chart.yaml first, as helm wants it. Folders that
-// tickmesh shares with tickmesh-operator are links in the sources, and are archived as what they lead to.
+// tickmesh-operator shares with tickmesh are links in the sources, and are archived as what they lead to.
 func chartFiles(folder, name string) (files []archive.File, err error) {
 	var walk func(folder, name string) error
 	walk = func(folder, name string) error {

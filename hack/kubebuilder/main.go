@@ -23,7 +23,7 @@ import (
 const (
 	folderConfig = "operator/config"
 	folderBundle = "operator/bundle"
-	folderChart  = "charts/tickmesh-operator"
+	folderChart  = "charts/tickmesh"
 )
 
 func main() {

@@ -24,14 +24,14 @@ export PATH
 # kubernetes DIR writes the files for Kubernetes below a folder, which is the root or
 # another one.
 kubernetes() {
-	mkdir -p "$1/api/v1alpha1" "$1/charts/tickmesh-operator/crds" "$1/charts/tickmesh-operator/files" "$1/operator/config/crd/bases" "$1/operator/config/rbac"
+	mkdir -p "$1/api/v1alpha1" "$1/charts/tickmesh/crds" "$1/charts/tickmesh/files" "$1/operator/config/crd/bases" "$1/operator/config/rbac"
 	controller-gen object paths=./api/v1alpha1 output:object:dir="$1/api/v1alpha1"
-	controller-gen crd paths=./api/v1alpha1 output:crd:dir="$1/charts/tickmesh-operator/crds"
-	cp "$1"/charts/tickmesh-operator/crds/*.yaml "$1/operator/config/crd/bases"
-	controller-gen rbac:roleName=tickmesh-operator paths=./operator/... output:rbac:dir="$1/charts/tickmesh-operator/files"
+	controller-gen crd paths=./api/v1alpha1 output:crd:dir="$1/charts/tickmesh/crds"
+	cp "$1"/charts/tickmesh/crds/*.yaml "$1/operator/config/crd/bases"
+	controller-gen rbac:roleName=tickmesh-operator paths=./operator/... output:rbac:dir="$1/charts/tickmesh/files"
 	# kustomize puts tickmesh- before names, and its own namespace in the place of this one.
 	sed 's/^  name: tickmesh-operator$/  name: operator/; s/^  namespace: tickmesh-system$/  namespace: system/' \
-		"$1/charts/tickmesh-operator/files/role.yaml" >"$1/operator/config/rbac/role.yaml"
+		"$1/charts/tickmesh/files/role.yaml" >"$1/operator/config/rbac/role.yaml"
 }
 
 # compare FROM TO says which generated files differ.

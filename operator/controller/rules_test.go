@@ -129,7 +129,7 @@ func TestRules(t *testing.T) {
 
 // No rule of the definitions is left out above.
 func TestRulesAreAllBroken(t *testing.T) {
-	files, err := filepath.Glob("../../charts/tickmesh-operator/crds/*.yaml")
+	files, err := filepath.Glob("../../charts/tickmesh/crds/*.yaml")
 	if err != nil || len(files) != 4 {
 		t.Fatal(files, err)
 	}
