@@ -74,6 +74,7 @@ func TestServer(t *testing.T) {
 	t.Run("install", func(t *testing.T) { testInstall(t, s) })
 	t.Run("objects", func(t *testing.T) { testObjects(t, s) })
 	t.Run("upgrade", func(t *testing.T) { testUpgrade(t, s) })
+	t.Run("tenant", func(t *testing.T) { testTenant(t, s) })
 	t.Run("pages", func(t *testing.T) { testPages(t, s) })
 	t.Run("config", func(t *testing.T) { testConfig(t, s) })
 	t.Run("second operator", func(t *testing.T) { testSecondOperator(t, s) })

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -148,6 +149,34 @@ func testSplit(t *testing.T, s *apiServer) {
 	if is := cluster(); is != was {
 		t.Errorf("the cluster was %s and is %s", was, is)
 	}
+}
+
+// Who has rights in one namespace, and none on definitions, installs a cluster alone there.
+func testTenant(t *testing.T, s *apiServer) {
+	meta := metav1.ObjectMeta{Namespace: "db", Name: "tenant"}
+	all := []string{"*"}
+	for _, o := range []client.Object{
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: all}, // helm's releases
+			{APIGroups: []string{v1alpha1.GroupVersion().Group}, Resources: []string{"tickmeshclusters"}, Verbs: all},
+		}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant"}},
+		},
+	} {
+		if err := s.api.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	values := []string{"--kube-as-user", "tenant", "--set", "operator.enabled=false,cluster.keep=false"}
+	err := s.tryHelm(t, append([]string{"install", "tenant", "tickmesh"}, values...)...)
+	if err == nil || !strings.Contains(err.Error(), "customresourcedefinitions") {
+		t.Errorf("definitions were made: %v", err)
+	}
+	s.helm(append([]string{"install", "tenant", "tickmesh", "--skip-crds"}, values...)...)
+	s.helm(append([]string{"upgrade", "tenant", "tickmesh"}, values...)...)
+	s.helm("uninstall", "tenant", "--kube-as-user", "tenant")
 }
 
 // An operator is not installed where another one, of whatever origin, looks after the same namespaces.
