@@ -196,7 +196,11 @@ func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logge
 	if err != nil {
 		return fmt.Errorf("set up the controllers of backups: %w", err)
 	}
-	if err := manager.Add(&silence.Watch{Client: manager.GetClient(), Answers: silence.Dial, Log: log}); err != nil {
+	takenOut, err := silence.NewTakenOut(metrics.Registry)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	if err := manager.Add(&silence.Watch{Client: manager.GetClient(), Ask: silence.Dial, TakenOut: takenOut, Log: log}); err != nil {
 		return fmt.Errorf("watch for machines that are silent: %w", err)
 	}
 	if err := errors.Join(manager.AddHealthzCheck("ping", healthz.Ping), manager.AddReadyzCheck("ping", healthz.Ping)); err != nil {

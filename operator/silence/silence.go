@@ -16,7 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,21 +34,45 @@ const (
 	interval   = time.Second
 	answerTime = time.Second
 	silentMax  = 2
-	// dialsMax bounds the connections that are made at once.
+	// lateMax is how much later than that a connection may be given up. When it is later, this process did not run
+	// meanwhile, and may have missed the answer.
+	lateMax = answerTime / 4
+	// dialsMax bounds the connections that are made at once. Each has all of answerTime.
 	dialsMax = 64
+	// writeTime bounds the writes of one look: the API server may have been lost, too.
+	writeTime = 5 * time.Second
 )
 
 // Reason is that of the condition Ready of a pod that was taken out.
 const Reason = "MachineSilent"
 
+// Answer is what came of an attempt to connect.
+type Answer int
+
+// Answers. A refusal is one of a kernel, and so is heard.
+const (
+	Unknown Answer = iota // it failed for a reason that tells nothing of the other machine
+	Silent
+	Heard
+)
+
 // Watch looks at the pods that clients are led to.
 type Watch struct {
-	Client client.Client // reads of its cache
-	// Answers reports whether a machine answers at an address, be it by a refusal.
-	Answers func(ctx context.Context, address string) bool
-	Log     *slog.Logger
+	Client   client.Client // reads of its cache
+	Ask      func(ctx context.Context, address string) Answer
+	TakenOut prometheus.Counter
+	Log      *slog.Logger
 
 	known map[types.UID]pod
+}
+
+// NewTakenOut makes Watch.TakenOut and registers it. Errors: those of the registry.
+func NewTakenOut(registry prometheus.Registerer) (prometheus.Counter, error) {
+	c := prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "tickmesh_operator", Name: "silent_pods_total",
+		Help: "Pods that were taken out of their Services, as their machines did not answer.",
+	})
+	return c, registry.Register(c)
 }
 
 // pod is what is known of a pod.
@@ -96,29 +122,54 @@ func (w *Watch) Look(ctx context.Context) error {
 		return ctx.Err()
 	}
 	heard := map[group]bool{}
+	machines := map[string]bool{} // whether one that is or was heard is heard now
 	now := make(map[types.UID]pod, len(pods))
 	for i, p := range pods {
 		is := w.known[p.UID]
-		if is.silent++; answers[i] {
+		switch answers[i] {
+		case Heard:
 			is = pod{answered: true}
-			heard[groupOf(p)] = true
+			heard[groupOf(p)], machines[p.Spec.NodeName] = true, true
+		case Silent:
+			if is.silent++; is.answered {
+				machines[p.Spec.NodeName] = machines[p.Spec.NodeName] // it counts, heard or not
+			}
+		case Unknown:
 		}
 		now[p.UID] = is
 	}
 	w.known = now
+	if !mostAre(machines) {
+		return nil // it is the operator that is cut off
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
 	var failed []error
 	for _, p := range pods {
 		// One that was never heard may be kept from answering by a rule of the network. Where no
 		// other answers it is the operator that is cut off, or there is nobody better.
 		if is := now[p.UID]; is.answered && is.silent >= silentMax && heard[groupOf(p)] {
-			if err := w.takeOut(ctx, p); client.IgnoreNotFound(err) != nil {
+			switch err := w.takeOut(ctx, p); {
+			case apierrors.IsConflict(err): // the pod was changed, maybe by another operator: the next look tells
+			case client.IgnoreNotFound(err) != nil:
 				failed = append(failed, err)
-				continue
+			default:
+				now[p.UID] = pod{}
 			}
-			now[p.UID] = pod{}
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// mostAre reports whether at least half of machines are heard.
+func mostAre(heard map[string]bool) bool {
+	are := 0
+	for _, is := range heard {
+		if is {
+			are++
+		}
+	}
+	return 2*are >= len(heard)
 }
 
 func groupOf(p *corev1.Pod) group {
@@ -140,31 +191,42 @@ func addressOf(p *corev1.Pod) string {
 }
 
 // ask asks pods whether their machines answer.
-func (w *Watch) ask(ctx context.Context, pods []*corev1.Pod) []bool {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	answers := make([]bool, len(pods))
+func (w *Watch) ask(ctx context.Context, pods []*corev1.Pod) []Answer {
+	answers := make([]Answer, len(pods))
 	places := make(chan struct{}, dialsMax)
 	var asked sync.WaitGroup
 	for i, p := range pods {
 		places <- struct{}{}
 		asked.Go(func() {
 			defer func() { <-places }()
-			answers[i] = w.Answers(ctx, addressOf(p))
+			began := time.Now()
+			bounded, cancel := context.WithTimeout(ctx, answerTime)
+			defer cancel()
+			answer := w.Ask(bounded, addressOf(p))
+			if answer == Silent && time.Since(began) > answerTime+lateMax {
+				answer = Unknown
+			}
+			answers[i] = answer
 		})
 	}
 	asked.Wait()
 	return answers
 }
 
-// Dial is Watch.Answers by TCP.
-func Dial(ctx context.Context, address string) bool {
+// Dial is Watch.Ask by TCP.
+func Dial(ctx context.Context, address string) Answer {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
+	var failure net.Error
+	switch {
+	case err == nil:
+		_ = conn.Close() // nothing was said
+		return Heard
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
+		return Heard
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.As(err, &failure) && failure.Timeout():
+		return Silent
 	}
-	_ = conn.Close() // nothing was said
-	return true
+	return Unknown // such as too few files or ports here
 }
 
 // takeOut says that a pod is not ready, unless it was changed meanwhile.
@@ -179,6 +241,7 @@ func (w *Watch) takeOut(ctx context.Context, p *corev1.Pod) error {
 	if err := w.Client.Status().Patch(ctx, changed, client.StrategicMergeFrom(p, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
+	w.TakenOut.Inc()
 	w.Log.Warn("a pod is taken out of its Services, as its machine does not answer", "namespace", p.Namespace, "pod", p.Name, "machine", p.Spec.NodeName)
 	return nil
 }
