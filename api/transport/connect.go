@@ -45,7 +45,9 @@ func defaultConnectTimes() connectTimes {
 func clientConnectTimes() connectTimes {
 	t := defaultConnectTimes()
 	t.another = t.dial / 4
-	t.unacknowledged = 2 * time.Second
+	// Linux ends an idle connection by unacknowledged, too, at the first probe after it. It is longer than both waits for
+	// probes, so that one packet that is lost ends nothing.
+	t.unacknowledged = 2200 * time.Millisecond
 	t.keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2}
 	return t
 }
@@ -90,7 +92,7 @@ func (d *hedgedDialer) dial(ctx context.Context, address string) (net.Conn, erro
 		case a := <-ended:
 			return a.conn, a.err
 		case <-ctx.Done():
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+			return nil, fmt.Errorf("dial tcp %s: %w", address, ctx.Err())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -205,8 +206,14 @@ func TestHedgedDial(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if conn, err := d.dial(ended, listener.Addr().String()); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, %v: it was given up", conn, err)
+	}
 	d.dialer.Timeout = 5 * time.Millisecond
-	if conn, err := d.dial(t.Context(), listener.Addr().String()); !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
+	if conn, err := d.dial(t.Context(), listener.Addr().String()); !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), listener.Addr().String()) {
 		t.Fatalf("%v, %v: nobody answered", conn, err)
 	}
 	d.dialer.ControlContext, d.dialer.Timeout = nil, time.Minute
@@ -216,5 +223,14 @@ func TestHedgedDial(t *testing.T) {
 	}
 	if _, err := d.dial(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("%v: it is refused", err)
+	}
+}
+
+// Of a connection that is idle more than one probe has to be lost: Linux looks at the first one after unacknowledged, and
+// begins to wait up to an eighth of a second late.
+func TestProbesOfIdleConnections(t *testing.T) {
+	times := clientConnectTimes()
+	if least := times.keepAlive.Idle + times.keepAlive.Interval + time.Second/8; times.unacknowledged < least {
+		t.Errorf("%v, less than %v", times.unacknowledged, least)
 	}
 }

@@ -25,7 +25,7 @@ func TestBounds(t *testing.T) {
 	}
 	for longest, want := range map[time.Duration]string{
 		silentTime + 2*time.Second: "",
-		silentTime + 3*time.Second: "no write by line was answered for 6s, and may be for 5s at most",
+		silentTime + 3*time.Second: "no write by line was answered for 5.2s, and may be for 4.2s at most",
 	} {
 		err := b.check(&lap{writePause: pause{longest, "line"}}, true)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

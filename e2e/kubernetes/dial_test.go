@@ -19,7 +19,7 @@ const (
 	connectTime  = time.Second
 	connectPause = 50 * time.Millisecond
 	// silentTime is how long the other side's kernel may leave bytes unacknowledged.
-	silentTime = 2 * time.Second
+	silentTime = 2200 * time.Millisecond
 )
 
 // dial connects. It tries until ctx ends, or for sendTime.
