@@ -202,21 +202,22 @@ func TestHedgedDial(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d.dialer.ControlContext = func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+	nobody := func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	d = &hedgedDialer{every: time.Millisecond, dialer: net.Dialer{Timeout: time.Minute, ControlContext: nobody}}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if conn, err := d.dial(ended, listener.Addr().String()); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v, %v: it was given up", conn, err)
 	}
-	d.dialer.Timeout = 5 * time.Millisecond
+	d = &hedgedDialer{every: time.Millisecond, dialer: net.Dialer{Timeout: 5 * time.Millisecond, ControlContext: nobody}}
 	if conn, err := d.dial(t.Context(), listener.Addr().String()); !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) ||
 		!strings.Contains(err.Error(), listener.Addr().String()) {
 		t.Fatalf("%v, %v: nobody answered", conn, err)
 	}
-	d.dialer.ControlContext, d.dialer.Timeout = nil, time.Minute
+	d = &hedgedDialer{every: time.Millisecond, dialer: net.Dialer{Timeout: time.Minute}}
 	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
