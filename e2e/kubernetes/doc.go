@@ -24,9 +24,11 @@
 // out, which no server can do for them; how they do is in dial_test.go. The SDK has its defaults.
 // Two virtual processors beside work of idle priority, load average 7 to 30, 2026-11-24, -short, in seconds, when a board
 // was lost: no write by any client 3.6 and no query 1.3, alone HTTP 3.7, put 9.0, line 4.7, gRPC 8.4, with silentTime
-// 3 s and before operator/silence; after it, in another run, 1.0, 1.0, 2.7, 0.9, 2.6 and 3.6, though the operator was lost with the
-// board and so took no part. No request failed twice in a row. When only the operator's way to an Envoy was cut, that left
-// the Service after 2.7 s, and was back in it 1.5 s later, by its kubelet. What is left to chance is drawn from a seed
+// 3 s and before operator/silence. In another run, after it and with silentTime 2 s, 1.0, 1.0, 2.7, 0.9, 2.6 and 3.6: that board had
+// the operator and no Envoy, so that it tells nothing of the loss of an Envoy, nor of operator/silence. With silentTime as it is
+// now nothing has been measured. No request failed twice in a row. When only the operator's way to an Envoy was cut, its pod's
+// condition Ready was false after 2.7 s, and true again 1.5 s later, by its kubelet, once; when the Service's endpoints and
+// proxies followed was not looked at. What is left to chance is drawn from a seed
 // that is printed. A failure keeps the logs of all pods in .cache/tests/kubernetes-logs.
 //
 // A machine that loses its power is silent. The full form has not been measured so. As the chart has one operator unless
