@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"io"
+	iofs "io/fs"
 	"syscall"
 )
 
@@ -79,6 +80,12 @@ var ErrMapLength = errors.New("mapping is empty or goes beyond the end of the fi
 // pass when files are removed.
 func IsNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// IsNoLink reports whether err means that no file gets a second name here: the file system has none, the names would lie in
+// two, or it is not allowed.
+func IsNoLink(err error) bool {
+	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, iofs.ErrPermission) || errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.EMLINK)
 }
 
 // BlockBytes is the unit in which a disk is taken to write: a power cut leaves

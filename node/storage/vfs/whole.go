@@ -35,18 +35,13 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 	return b, err
 }
 
-// RemoveAll removes a file, or a directory with all that is in it. One that is not there is no error.
+// RemoveAll removes a file, or a directory with all that is in it, but nothing behind a symbolic link or in a file system that
+// is mounted there. One that is not there is no error.
 func RemoveAll(fs FS, name string) error {
-	info, err := fs.Stat(name)
-	if err != nil {
-		if errors.Is(err, iofs.ErrNotExist) {
-			return nil
-		}
-		return err
-	}
-	if info.Dir {
-		children, err := fs.List(name)
-		if err != nil {
+	err := fs.Remove(name)
+	if errors.Is(err, iofs.ErrExist) { // it is a directory that is not empty
+		var children []string
+		if children, err = fs.List(name); err != nil {
 			return err
 		}
 		for _, child := range children {
@@ -54,8 +49,12 @@ func RemoveAll(fs FS, name string) error {
 				return err
 			}
 		}
+		err = fs.Remove(name)
 	}
-	return fs.Remove(name)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // WriteFile makes a file with these bytes and makes them durable, but not the file's name: see FS.SyncDir.

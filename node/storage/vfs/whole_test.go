@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"syscall"
 	"testing"
@@ -56,5 +57,44 @@ func TestWriteFileFails(t *testing.T) {
 		if err := WriteFile(fsys, "whole", []byte("text")); !errors.Is(err, syscall.EIO) {
 			t.Errorf("%v fails: %v", kind, err)
 		}
+	}
+}
+
+// What is removed with all that is in it is gone by all names in there, and by no other: not behind a symbolic link, and not
+// by a second name elsewhere.
+func TestRemoveAll(t *testing.T) {
+	implementations(t, func(t *testing.T, fsys FS, dir string) {
+		tree, kept := path.Join(dir, "tree"), path.Join(dir, "kept")
+		must(t, RemoveAll(fsys, tree))
+		must(t, fsys.MkdirAll(path.Join(tree, "deep/empty")))
+		must(t, fsys.MkdirAll(kept))
+		create(t, fsys, path.Join(kept, "file"), "kept")
+		create(t, fsys, path.Join(tree, "file"), "gone")
+		must(t, fsys.Link(path.Join(kept, "file"), path.Join(tree, "deep/file")))
+		if err := fsys.Link(path.Join(kept, "file"), path.Join(tree, "file")); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("a link over a file: %v", err)
+		}
+		if _, err := os.Stat(kept); err == nil { // it is a directory of the operating system
+			must(t, os.Symlink(kept, path.Join(tree, "symbolic")))
+		}
+		must(t, RemoveAll(fsys, tree))
+		if _, err := fsys.Stat(tree); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("what was removed: %v", err)
+		}
+		if got := contents(t, fsys, path.Join(kept, "file")); got != "kept" {
+			t.Errorf("the other name has %q", got)
+		}
+		must(t, RemoveAll(fsys, path.Join(kept, "file")))
+	})
+}
+
+func TestIsNoLink(t *testing.T) {
+	for _, err := range []error{syscall.EPERM, syscall.ENOTSUP, syscall.ENOSYS, syscall.EXDEV} {
+		if !IsNoLink(&os.LinkError{Op: "link", Old: "a", New: "b", Err: err}) {
+			t.Errorf("%v", err)
+		}
+	}
+	if IsNoLink(&os.LinkError{Op: "link", Old: "a", New: "b", Err: syscall.ENOSPC}) {
+		t.Error("a full disk has links")
 	}
 }
