@@ -51,21 +51,29 @@ type snapshot struct {
 // ErrSnapshotEnded refuses reads of a snapshot that is not there any more.
 var ErrSnapshotEnded = errors.New("the snapshot has ended, as it was not read for long, the disk was full, or the server was restarted")
 
+// ErrNoSnapshots refuses snapshots where the file system of the data folder does not give files second names.
+var ErrNoSnapshots = errors.New("the file system of the data folder takes no hard links")
+
+var errSnapshotTaken = fmt.Errorf("%w: a snapshot is being taken", series.ErrOverloaded)
+
 var errSnapshotsMax = fmt.Errorf("%w: there are %d snapshots already; one that is not read makes room after %v", series.ErrOverloaded, snapshotsMax, snapshotIdleLeast)
 
 // TakeSnapshot keeps what is there now, of each shard at a moment within this call, for SnapshotOf until
-// EndSnapshot; see storage.Engine.Snapshot. Errors: series.ErrOverloaded when there are too many, series.ErrReadOnly when the
-// disk does not take it, those of opening it.
-func (n *Node) TakeSnapshot(context.Context) (name string, err error) {
+// EndSnapshot; see storage.Engine.Snapshot. Errors: series.ErrOverloaded when there are too many,
+// another one is being taken or flushes are far behind, series.ErrReadOnly when the disk does not take it, ErrNoSnapshots, that of
+// the context, those of opening it.
+func (n *Node) TakeSnapshot(ctx context.Context) (name string, err error) {
 	s := &n.snapshots
-	s.taking.Lock()
+	if !s.taking.TryLock() {
+		return "", errSnapshotTaken
+	}
 	defer s.taking.Unlock()
 	if err := n.makeRoomForSnapshot(); err != nil {
 		return "", err
 	}
 	name = rand.Text()
 	start := time.Now()
-	if err := n.engine.Snapshot(name); err != nil {
+	if err := n.engine.Snapshot(ctx, name); err != nil {
 		return "", snapshotError(err)
 	}
 	s.nanos.Store(int64(time.Since(start)))
@@ -77,13 +85,17 @@ func (n *Node) TakeSnapshot(context.Context) (name string, err error) {
 	if err != nil {
 		return "", snapshotError(errors.Join(err, vfs.RemoveAll(n.options.FS, dir)))
 	}
+	held := &snapshot{engine: engine, used: n.options.Clock()}
+	if err := ctx.Err(); err != nil { // nobody would be told its name
+		return "", errors.Join(err, n.closeSnapshot(name, held))
+	}
 	s.taken.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.held == nil {
 		s.mu.held = map[string]*snapshot{}
 	}
-	s.mu.held[name] = &snapshot{engine: engine, used: n.options.Clock()}
+	s.mu.held[name] = held
 	return name, nil
 }
 
@@ -121,6 +133,8 @@ func snapshotError(err error) error {
 		return fmt.Errorf("%w: %w", series.ErrOverloaded, err)
 	case errors.Is(err, storage.ErrStalled), vfs.IsNoSpace(err), errors.Is(err, pagelog.ErrBroken):
 		return fmt.Errorf("%w: %w", series.ErrReadOnly, err)
+	case vfs.IsNoLink(err):
+		return fmt.Errorf("%w: %w", ErrNoSnapshots, err)
 	}
 	return err
 }

@@ -161,6 +161,9 @@ func (e *Engine) open() error {
 		return err
 	}
 	m := e.files.Present()
+	if m.OfSnapshot() != e.options.ReadOnly {
+		return fmt.Errorf("%w: %s is a snapshot, whose files are also those of another data folder: make a backup and restore it", manifest.ErrUnusable, e.dir)
+	}
 	e.shardKey.Store(&m.ShardKey)
 	e.forgets.Store(m.Forgets())
 	return e.restore(m)

@@ -1,12 +1,14 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -22,14 +24,35 @@ func SnapshotFolder(dataDir, name string) string { return path.Join(dataDir, dir
 // It must not be called by two at a time for one name.
 //
 // Errors: ErrStalled when a shard has entries that the disk did not let be applied, pagelog.ErrTooManyGenerations when flushes
-// are far behind, and those of the disk. The folder is gone then.
-func (e *Engine) Snapshot(name string) error {
+// are far behind, that of the context, and those of the disk, of which vfs.IsNoLink knows some. The folder is gone then.
+func (e *Engine) Snapshot(ctx context.Context, name string) error {
+	if err := e.sealAhead(ctx); err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
 	dir := SnapshotFolder(e.dir, name)
 	err := e.takeSnapshot(dir)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("snapshot: %w", err), vfs.RemoveAll(e.fs, dir))
 	}
 	return err
+}
+
+// sealAhead seals most of what is hot while flushes can go on, which takeSnapshot keeps waiting: all that is hot may be more
+// than the page log has generations for, and then writes would be refused.
+func (e *Engine) sealAhead(ctx context.Context) error {
+	for _, s := range e.shards {
+		err := s.sealInParts(func() error {
+			err := e.AwaitFlush(ctx)
+			if err == nil && e.FlushLags() {
+				err = fmt.Errorf("flushes lag behind: %w", pagelog.ErrTooManyGenerations)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("shard %d: %w", s.number, err)
+		}
+	}
+	return nil
 }
 
 func (e *Engine) takeSnapshot(dir string) error {
@@ -85,7 +108,7 @@ func (e *Engine) cutShards(m *manifest.Manifest) error {
 	m.HighWater = make([]manifest.HighWater, len(e.shards))
 	cuts := e.shardCuts()
 	for i, s := range e.shards {
-		if err := s.sealInParts(); err != nil {
+		if err := s.sealInParts(func() error { return nil }); err != nil {
 			return fmt.Errorf("shard %d: %w", i, err)
 		}
 		stones, err := s.cut(m, &cuts)
@@ -99,10 +122,14 @@ func (e *Engine) cutShards(m *manifest.Manifest) error {
 }
 
 // sealInParts seals what is hot, in parts between which others get the shard's lock, so that little is left to seal at once.
-func (s *shard) sealInParts() error {
+// Before each it calls before.
+func (s *shard) sealInParts(before func() error) error {
 	for n, some := 0, true; some; n++ {
+		err := before()
+		if err != nil {
+			return err
+		}
 		s.engine.makeRoom()
-		var err error
 		s.mu.Lock()
 		some, err = s.mu.set.SealSome(n)
 		s.mu.Unlock()

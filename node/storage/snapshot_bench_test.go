@@ -42,7 +42,7 @@ func BenchmarkSnapshot(b *testing.B) {
 				round()
 				b.StartTimer()
 				name := fmt.Sprint(n)
-				if err := e.Snapshot(name); err != nil {
+				if err := e.Snapshot(b.Context(), name); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,9 +9,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"path"
+	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -33,7 +39,7 @@ func (n *labNode) snapshot(name string, meanwhile func()) (*labSnapshot, error) 
 		defer close(done)
 		meanwhile()
 	}()
-	err := n.e.Snapshot(name)
+	err := n.e.Snapshot(n.t.Context(), name)
 	<-done
 	for shard := range labShards {
 		s.through[shard] = n.appliedTo(shard)
@@ -258,4 +264,107 @@ func filesBelow(t *testing.T, fsys vfs.FS, dir, but string) map[string]string {
 		}
 	}
 	return files
+}
+
+// TestSnapshotOfMoreThanThePageLogHas takes a snapshot of more in hot pages than the page log has generations for, while flushes
+// go on: neither it nor writes meet the bound. Without flushes it is refused before writes would be.
+func TestSnapshotOfMoreThanThePageLogHas(t *testing.T) {
+	const inBatch, many = 1_000, 40_000
+	e, err := Open(Options{
+		FS: vfs.NewMemFS(), Dir: "data", Shards: 1, SyncLog: func() error { return nil },
+		ExtentBytes: 64 << 10, GenerationBytesMax: 64 << 10,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	index := uint64(0)
+	writeAll := func() {
+		t.Helper()
+		for n := 0; n < many; n += inBatch {
+			var b series.BatchEncoder
+			for i := range inBatch {
+				key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("n"), Value: fmt.Append(nil, n+i)}})
+				b.Append(b.Define(key), 1_700_000_000_000+int64(index), int64(n), 0)
+			}
+			index++
+			if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: index, Body: samplesBody(b.AppendTo(nil))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	writeAll()
+	done, flushed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-done:
+				flushed <- nil
+				return
+			default:
+			}
+			if e.pace.waiting.Load() == 0 {
+				runtime.Gosched()
+			} else if err := e.Flush(); err != nil {
+				flushed <- err
+				return
+			}
+		}
+	}()
+	err = e.Snapshot(t.Context(), "a")
+	close(done)
+	if err := errors.Join(err, <-flushed); err != nil {
+		t.Fatal(err)
+	}
+	if n := e.Stats().Flushes; n <= pagelog.GenerationsMax {
+		t.Fatalf("only %d generations: the test is not what it should be", n)
+	}
+	writeAll()
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Snapshot(late, "b"); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v; want that of the context", err)
+	}
+	if _, err := e.fs.Stat(SnapshotFolder("data", "b")); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a snapshot that was not made is there: %v", err)
+	}
+	writeAll()
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSnapshotIsNoDataFolder: who opened a snapshot for writing would cut the files of the data folder.
+func TestSnapshotIsNoDataFolder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 44))
+	n := newLabNode(t, newLabLogs())
+	defer func() { n.end() }()
+	for i := range n.hosts {
+		n.hosts[i] = true
+	}
+	for range 100 {
+		n.logs[rng.IntN(labShards)].grow(rng)
+	}
+	n.applyAll(rng)
+	if _, err := n.snapshot("a", func() {}); err != nil {
+		t.Fatal(err)
+	}
+	n.applyAll(rng)
+	before := filesBelow(t, n.fs, "data", "")
+	o := n.options()
+	o.Dir = SnapshotFolder(o.Dir, "a")
+	if e, err := Open(o); !errors.Is(err, manifest.ErrUnusable) {
+		t.Fatalf("a snapshot as a data folder: %v, %v", e, err)
+	}
+	o.Dir, o.ReadOnly = "other", true
+	if e, err := Open(o); !errors.Is(err, manifest.ErrUnusable) {
+		t.Fatalf("a data folder as a snapshot: %v, %v", e, err)
+	}
+	after := filesBelow(t, n.fs, "data", "")
+	for name, b := range before {
+		if after[name] != b {
+			t.Errorf("%s has changed", name)
+		}
+	}
+	n.check("after that")
 }

@@ -115,10 +115,13 @@ type HighWater struct {
 	Offset     uint32 `json:"offset"` // as that of pagelog.Ref
 }
 
+// OfSnapshot reports whether the manifest is that of a snapshot.
+func (m *Manifest) OfSnapshot() bool { return m.HighWater != nil }
+
 // BeyondSnapshot reports whether a page of a snapshot's page log came after the snapshot. Generations are those of
 // SlotGenerations.
 func (m *Manifest) BeyondSnapshot(generations *[pagelog.Slots]uint32, shard uint16, ref pagelog.Ref) bool {
-	if m.HighWater == nil {
+	if !m.OfSnapshot() {
 		return false
 	}
 	end, generation := &m.HighWater[shard], generations[ref.Slot()]
