@@ -150,3 +150,54 @@ func TestSnapshotOfFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestSnapshotThatNobodyGets: of one that cannot be made, or whose caller has gone, nothing stays; and while one is taken, others are
+// told to come again.
+func TestSnapshotThatNobodyGets(t *testing.T) {
+	var onLink atomic.Pointer[func() error]
+	o := testOptions(vfs.Faults(vfs.NewMemFS(), func(op vfs.Op) error {
+		if do := onLink.Load(); do != nil && op.Kind == vfs.OpLink {
+			return (*do)()
+		}
+		return nil
+	}), SyncAlways)
+	n := mustOpen(t, o)
+	rng, m := rand.New(rand.NewPCG(3, 1)), model{}
+	for range 20 {
+		act(t, rng, n, m, time.Now().UnixMilli())
+	}
+	left := func() (names []string) {
+		t.Helper()
+		names, err := o.FS.List(storage.SnapshotFolder(o.DataDir, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	noLinks := func() error { return syscall.ENOTSUP }
+	onLink.Store(&noLinks)
+	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, ErrNoSnapshots) || len(left()) > 0 {
+		t.Fatalf("without links: %v, %v is left", err, left())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var second error
+	goes := func() error {
+		cancel()
+		_, second = n.TakeSnapshot(t.Context())
+		return nil
+	}
+	onLink.Store(&goes)
+	if _, err := n.TakeSnapshot(ctx); !errors.Is(err, context.Canceled) || len(left()) > 0 || n.snapshotFigures().held > 0 {
+		t.Fatalf("of a caller who has gone: %v, %v is left, %d are held", err, left(), n.snapshotFigures().held)
+	}
+	if !errors.Is(second, series.ErrOverloaded) {
+		t.Fatalf("while another is taken: %v", second)
+	}
+	onLink.Store(nil)
+	if _, err := n.TakeSnapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
