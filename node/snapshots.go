@@ -43,16 +43,19 @@ type snapshots struct {
 
 // snapshot is one of them, open for reading. Its fields are guarded by snapshots.mu.
 type snapshot struct {
-	engine  *storage.Engine
-	readers int
-	used    time.Time // when the last reader was done
+	engine   *storage.Engine
+	giveBack func() // see storage.Engine.Lend
+	readers  int
+	used     time.Time // when the last reader was done
 }
 
 // ErrSnapshotEnded refuses reads of a snapshot that is not there any more.
 var ErrSnapshotEnded = errors.New("the snapshot has ended, as it was not read for long, the disk was full, or the server was restarted")
 
-// ErrNoSnapshots refuses snapshots where the file system of the data folder does not give files second names.
-var ErrNoSnapshots = errors.New("the file system of the data folder takes no hard links")
+// ErrNoSnapshots refuses snapshots where the file system of the data folder does not give files second names, or memory is short.
+var ErrNoSnapshots = errors.New("no snapshot can be made")
+
+var errSnapshotMemory = fmt.Errorf("%w: another index of all series would leave too little memory for writes", ErrNoSnapshots)
 
 var errSnapshotTaken = fmt.Errorf("%w: a snapshot is being taken", series.ErrOverloaded)
 
@@ -71,6 +74,15 @@ func (n *Node) TakeSnapshot(ctx context.Context) (name string, err error) {
 	if err := n.makeRoomForSnapshot(); err != nil {
 		return "", err
 	}
+	giveBack, ok := n.engine.Lend()
+	if !ok {
+		return "", errSnapshotMemory
+	}
+	defer func() {
+		if err != nil {
+			giveBack()
+		}
+	}()
 	name = rand.Text()
 	start := time.Now()
 	if err := n.engine.Snapshot(ctx, name); err != nil {
@@ -85,7 +97,7 @@ func (n *Node) TakeSnapshot(ctx context.Context) (name string, err error) {
 	if err != nil {
 		return "", snapshotError(errors.Join(err, vfs.RemoveAll(n.options.FS, dir)))
 	}
-	held := &snapshot{engine: engine, used: n.options.Clock()}
+	held := &snapshot{engine: engine, giveBack: giveBack, used: n.options.Clock()}
 	if err := ctx.Err(); err != nil { // nobody would be told its name
 		return "", errors.Join(err, n.closeSnapshot(name, held))
 	}
@@ -134,7 +146,7 @@ func snapshotError(err error) error {
 	case errors.Is(err, storage.ErrStalled), vfs.IsNoSpace(err), errors.Is(err, pagelog.ErrBroken):
 		return fmt.Errorf("%w: %w", series.ErrReadOnly, err)
 	case vfs.IsNoLink(err):
-		return fmt.Errorf("%w: %w", ErrNoSnapshots, err)
+		return fmt.Errorf("%w: the file system of the data folder takes no hard links: %w", ErrNoSnapshots, err)
 	}
 	return err
 }
@@ -181,6 +193,7 @@ func (s *snapshots) takeOutLocked(name string) *snapshot {
 }
 
 func (n *Node) closeSnapshot(name string, held *snapshot) error {
+	defer held.giveBack()
 	return errors.Join(held.engine.Close(), vfs.RemoveAll(n.options.FS, storage.SnapshotFolder(n.options.DataDir, name)))
 }
 

@@ -201,3 +201,45 @@ func TestSnapshotThatNobodyGets(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestSnapshotMemory: an open snapshot counts as memory of series until it has ended, and none is taken for which there is no room.
+func TestSnapshotMemory(t *testing.T) {
+	o := testOptions(vfs.NewMemFS(), SyncAlways)
+	o.Memory.SeriesBytes = 64 << 20
+	n := mustOpen(t, o)
+	rng, m := rand.New(rand.NewPCG(4, 1)), model{}
+	for range 20 {
+		act(t, rng, n, m, time.Now().UnixMilli())
+	}
+	before := n.MemoryHeld().Series
+	name, err := n.TakeSnapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := n.MemoryHeld().Series; held <= before {
+		t.Errorf("%d bytes are held with a snapshot, %d before", held, before)
+	}
+	if err := n.EndSnapshot(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	var giveBack []func()
+	for {
+		back, ok := n.engine.Lend()
+		if !ok {
+			break
+		}
+		giveBack = append(giveBack, back)
+	}
+	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, ErrNoSnapshots) {
+		t.Errorf("without memory: %v", err)
+	}
+	for _, back := range giveBack {
+		back()
+	}
+	if _, err := n.TakeSnapshot(t.Context()); err != nil {
+		t.Errorf("with memory again: %v", err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

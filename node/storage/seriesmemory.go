@@ -27,6 +27,7 @@ type seriesMemory struct {
 	bytesMax  int64        // 0: no bound
 	index     atomic.Int64 // bytes of the index when it was measured last
 	series    atomic.Int64 // series then
+	lent      atomic.Int64 // bytes of snapshots that are open for reading
 	seriesMax atomic.Int64 // most series within the bound, by what they took then
 	trigger   atomic.Int64 // bytes beyond which pages are sealed
 	reliefs   atomic.Int64 // times that pages were sealed
@@ -54,9 +55,24 @@ func (m *seriesMemory) init(bytesMax int64) {
 	m.trigger.Store(bytesMax)
 }
 
-// SeriesBytes returns the memory of the index and of the hot pages of all shards.
+// SeriesBytes returns the memory of the index and of the hot pages of all shards, and of snapshots.
 func (m *seriesMemory) SeriesBytes() int64 {
-	return m.arena.Bytes() + m.index.Load() + max(0, int64(m.table.Len())-m.series.Load())*indexSeriesBytes
+	return m.arena.Bytes() + m.index.Load() + m.lent.Load() + max(0, int64(m.table.Len())-m.series.Load())*indexSeriesBytes
+}
+
+// Lend counts as held, until giveBack, what a snapshot takes of memory that is opened for reading: an index and heads, as there are
+// here. It returns false if that would leave less than a quarter of the bound for pages.
+func (m *seriesMemory) Lend() (giveBack func(), ok bool) {
+	if m.bytesMax == 0 {
+		return func() {}, true
+	}
+	m.countIndex()
+	bytes := m.index.Load() + m.headBytes()
+	if lent := m.lent.Add(bytes); bytes+lent > m.bytesMax-m.bytesMax/seriesPart {
+		m.lent.Add(-bytes)
+		return nil, false
+	}
+	return sync.OnceFunc(func() { m.lent.Add(-bytes) }), true
 }
 
 // SeriesMax returns how many series there may be within the bound of memory, by the last
