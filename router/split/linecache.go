@@ -21,14 +21,21 @@ const (
 // same series: the form of the text, the database, the extra labels and the names of the fields.
 type context uint32
 
-// contextOf returns the context of some numbers.
-func contextOf(form parse.Form, database, extraLabels, fieldSet uint8) context {
-	return context(form) | context(database)<<8 | context(extraLabels)<<16 | context(fieldSet)<<24
+// Where the numbers of a context are in it. The form is the lowest byte.
+const (
+	databaseAt    = 8
+	extraLabelsAt = 16
+	fieldSetAt    = 24
+)
+
+// of returns the context of a line of a batch, of what the lines of the batch have in common.
+func (c context) of(form parse.Form, fieldSet uint8) context {
+	return c | context(form) | context(fieldSet)<<fieldSetAt
 }
 
 // isNumbered reports whether the cache tells the context from all others. No line of another one is in it.
 func (c context) isNumbered() bool {
-	return uint8(c>>8) != unnumbered && uint8(c>>16) != unnumbered && uint8(c>>24) != unnumbered
+	return uint8(c>>databaseAt) != unnumbered && uint8(c>>extraLabelsAt) != unnumbered && uint8(c>>fieldSetAt) != unnumbered
 }
 
 // cachedLine is a line whose series are known.

@@ -97,10 +97,7 @@ func (s *Splitter) MemoryBytes() int {
 // call of Split.
 func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint64) *series.Frame {
 	s.begin(epoch)
-	number, extraLabels, fieldSet := s.databases.of(database), uint8(0), uint8(noFields)
-	if extra := b.Extra.Text(); len(extra) > 0 {
-		extraLabels = s.extraLabels.of(extra)
-	}
+	within, fieldSet := s.contextOf(database, b.Extra.Text()), uint8(noFields)
 	lastShape, points := uint32(0), 0
 	for i := range b.Lines {
 		l := &b.Lines[i]
@@ -110,7 +107,7 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 		case fieldSet == noFields || l.Shape != lastShape:
 			fieldSet, lastShape = s.fieldSets.of(b, l), l.Shape
 		}
-		c := contextOf(l.Form, number, extraLabels, fieldSet)
+		c := within.of(l.Form, fieldSet)
 		head, tags := b.Head(l), b.Tags(l)
 		e, hash := s.lines.guess(c, head, tags), uint64(0)
 		if e == nil {
@@ -166,6 +163,15 @@ func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *cachedLine) {
 		p := &points[i]
 		encoder.Append(ids[i], p.TimeMs, p.Mantissa, p.Scale)
 	}
+}
+
+// contextOf returns what the contexts of all lines of a batch have in common.
+func (s *Splitter) contextOf(database, extraLabels []byte) context {
+	c := context(s.databases.of(database)) << databaseAt
+	if len(extraLabels) > 0 {
+		c |= context(s.extraLabels.of(extraLabels)) << extraLabelsAt
+	}
+	return c
 }
 
 func (s *Splitter) refuse(b *parse.Batch, l *parse.Line, points int, err error) {
