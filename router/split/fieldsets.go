@@ -12,7 +12,7 @@ const noFields = 0
 type fieldSets struct {
 	seed  uint64
 	byKey map[uint64]uint8 // hash of the names to the number
-	names [][]byte         // by number, less 1: every name with an = behind it
+	names numbering        // every name with an = behind it
 	text  []byte           // scratch
 }
 
@@ -22,7 +22,7 @@ func newFieldSets(seed uint64) fieldSets {
 
 func (s *fieldSets) clear() {
 	clear(s.byKey)
-	s.names = s.names[:0]
+	s.names.clear()
 }
 
 // of returns the number of a line's field set; unnumbered: there is no room for it.
@@ -35,16 +35,17 @@ func (s *fieldSets) of(b *parse.Batch, l *parse.Line) uint8 {
 	}
 	hash := hashText(s.seed, s.text)
 	if n, ok := s.byKey[hash]; ok {
-		if string(s.names[n-1]) == string(s.text) {
+		if string(s.names.texts[n-1]) == string(s.text) {
 			return n
 		}
 		return unnumbered // two field sets with one hash: as if there were no room
 	}
-	if len(s.names) == fieldSetsMax {
+	if len(s.names.texts) == fieldSetsMax {
 		return unnumbered
 	}
-	s.names = append(s.names, append([]byte(nil), s.text...))
-	number := uint8(len(s.names))
-	s.byKey[hash] = number
+	number := s.names.add(s.text)
+	if number != unnumbered {
+		s.byKey[hash] = number
+	}
 	return number
 }

@@ -87,7 +87,8 @@ func (s *Splitter) MemoryBytes() int {
 	const entryBytes, definitionBytes, useBytes = 40, 48, 12
 	return s.frame.MemoryBytes() + cap(s.lines.texts) + 4*cap(s.lines.ids) + 2*lineCacheSlots + entryBytes*cap(s.lines.entries) +
 		definitionBytes*cap(s.definitions.list) + useBytes*cap(s.definitions.uses) +
-		4*cap(s.definitions.slots) + cap(s.definitions.keys) + s.pending.memoryBytes()
+		4*cap(s.definitions.slots) + cap(s.definitions.keys) + s.pending.memoryBytes() +
+		s.databases.bytes + s.extraLabels.bytes + s.fieldSets.names.bytes + cap(s.fieldSets.text)
 }
 
 // Split encodes the points of a batch. Errors in the identity of a line are
@@ -132,21 +133,6 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 	return s.frame.Finish(points)
 }
 
-// begin empties the frame of the call before.
-func (s *Splitter) begin(epoch uint64) {
-	s.frame.Begin(series.Frame{Generation: epoch})
-	s.definitions.reset()
-	switch {
-	case s.lines.isOutworn():
-		s.lines.clear()
-		s.fieldSets.clear()
-		s.databases, s.extraLabels = s.databases[:0], s.extraLabels[:0]
-	case epoch != s.epoch:
-		s.lines.clear()
-	}
-	s.epoch = epoch
-}
-
 // appendKnown encodes the points of a line that is in the cache.
 func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *cachedLine) {
 	encoder := s.frame.Batch(s.frame.Part(e.shard))
@@ -163,6 +149,22 @@ func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *cachedLine) {
 		p := &points[i]
 		encoder.Append(ids[i], p.TimeMs, p.Mantissa, p.Scale)
 	}
+}
+
+// begin empties the frame of the call before.
+func (s *Splitter) begin(epoch uint64) {
+	s.frame.Begin(series.Frame{Generation: epoch})
+	s.definitions.reset()
+	switch {
+	case s.lines.isOutworn():
+		s.lines.clear()
+		s.fieldSets.clear()
+		s.databases.clear()
+		s.extraLabels.clear()
+	case epoch != s.epoch:
+		s.lines.clear()
+	}
+	s.epoch = epoch
 }
 
 // contextOf returns what the contexts of all lines of a batch have in common.

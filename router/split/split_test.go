@@ -427,7 +427,7 @@ func TestLineCacheBounds(t *testing.T) {
 				}
 			}
 			if frame.Points != 16 || len(s.lines.entries) > lineCacheLinesMax || len(s.lines.texts) > lineCacheBytesMax ||
-				len(s.fieldSets.names) > fieldSetsMax || len(s.databases) > numberedMax {
+				len(s.fieldSets.names.texts) > fieldSetsMax || len(s.databases.texts) > numberedMax {
 				t.Fatalf("%d points; the cache has outgrown its bounds", frame.Points)
 			}
 		}
@@ -521,6 +521,99 @@ func TestLinesOfUnnumberedFields(t *testing.T) {
 	if got := n.decode(t, s.Split(&b, nil, n, 1)); !sameSamples(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
+}
+
+// TestLongTextsHaveNoNumbers: what tells lines apart is bounded in bytes, not only in number, and comes out right where it is not known.
+func TestLongTextsHaveNoNumbers(t *testing.T) {
+	s, err := New(Options{Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(4)
+	for i := range 3 * numberedBytesMax / (40 << 10) {
+		long := strings.Repeat(fmt.Sprintf("_%d", i), 20_480)[:40<<10]
+		database := long[:len(long)/2]
+		extra, err := parse.NewExtraLabels([]string{"l=" + long[:30<<10]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body strings.Builder
+		body.WriteString("m,d=a ")
+		for f := range 40 {
+			fmt.Fprintf(&body, "f%d_%s=1,", f, long[:1<<10])
+		}
+		body.WriteString("z=1 17\n")
+		for range 2 {
+			b := parse.Batch{Extra: extra}
+			if err := lines(&b, []byte(body.String())); err != nil {
+				t.Fatal(err)
+			}
+			want, _ := expected(&b, database, parse.Limits{})
+			for key := range want {
+				if _, ok := n.refs[key]; !ok {
+					n.create(key)
+				}
+			}
+			if got := n.decode(t, s.Split(&b, []byte(database), n, 1)); !sameSamples(got, want) {
+				t.Fatalf("round %d: got %d samples, want %d", i, len(got), len(want))
+			}
+		}
+	}
+	for what, n := range map[string]*numbering{"databases": &s.databases, "labels": &s.extraLabels, "fields": &s.fieldSets.names} {
+		held := 0
+		for _, text := range n.texts {
+			held += len(text)
+		}
+		if held == 0 || held != n.bytes || held > numberedBytesMax {
+			t.Errorf("%s: %d bytes, counted as %d, at most %d", what, held, n.bytes, numberedBytesMax)
+		}
+	}
+}
+
+// TestNoLineIsTakenForAnothers writes few lines in ever other databases, with ever other labels, fields and forms, and compares
+// each frame with what was written.
+func TestNoLineIsTakenForAnothers(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s, err := New(Options{Shards: 2})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		n := newNode(2)
+		wide := rapid.SampledFrom([]int{2, numberedMax + 2, fieldSetsMax + 2}).Draw(rt, "wide")
+		number := rapid.IntRange(0, wide)
+		epoch := uint64(1)
+		for range rapid.IntRange(1, 200).Draw(rt, "batches") {
+			switch rapid.IntRange(0, 20).Draw(rt, "before") {
+			case 0:
+				epoch++
+			case 1:
+				s.lines.misses = lineCacheMissesMax
+			}
+			var b parse.Batch
+			if extra := number.Draw(rt, "extra"); extra > 0 {
+				if b.Extra, err = parse.NewExtraLabels([]string{fmt.Sprint("run=", extra)}); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			database := fmt.Sprint(number.Draw(rt, "database"))
+			var body strings.Builder
+			for range rapid.IntRange(1, 6).Draw(rt, "lines") {
+				fmt.Fprintf(&body, "m,d=%d f%d=1 17\n", rapid.IntRange(0, 1).Draw(rt, "tag"), number.Draw(rt, "field"))
+			}
+			if err := lines(&b, []byte(body.String())); err != nil {
+				rt.Fatal(err)
+			}
+			want, _ := expected(&b, database, parse.Limits{})
+			for key := range want {
+				if _, ok := n.refs[key]; !ok {
+					n.create(key)
+				}
+			}
+			if got := n.decode(t, s.Split(&b, []byte(database), n, epoch)); !sameSamples(got, want) {
+				rt.Fatalf("%q in %s: got %v, want %v", body.String(), database, got, want)
+			}
+		}
+	})
 }
 
 func TestNewRefusesOptions(t *testing.T) {
