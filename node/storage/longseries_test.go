@@ -152,6 +152,43 @@ func TestOneLongSeriesOfAQuery(t *testing.T) {
 	}
 }
 
+// TestTurnsEndWithTheScan: a scan, or a Last, that waits for the turn of another scan of its query holds nothing that is charged, and
+// ends with its context and with its visitor; whoever waits next gets the turn.
+func TestTurnsEndWithTheScan(t *testing.T) {
+	e := openLong(t, 1, 3)
+	a := newSharedAccount(nil)
+	a.turn <- struct{}{} // of another scan, which never ends
+	reads := map[string]func(context.Context) error{
+		"scan": func(ctx context.Context) error {
+			return e.Scan(ctx, requestOf(a, 4), func(int, *scan.Chunk) error { return nil })
+		},
+		"last": func(ctx context.Context) error {
+			r := requestOf(a, 1)
+			return e.Last(ctx, &r.Selector, 0, r.Limits, func(scan.Point) error { return nil })
+		},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- reads["scan"](ctx) }()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || a.held != 0 {
+		t.Errorf("canceled: %v, %d bytes are held", err, a.held)
+	}
+	if err := e.Scan(t.Context(), requestOf(a, 4), func(int, *scan.Chunk) error { return scan.ErrStopped }); err != nil || a.held != 0 {
+		t.Errorf("a visitor has had enough: %v, %d bytes are held", err, a.held)
+	}
+	errs := make([]error, 8)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = reads[[]string{"scan", "last"}[i%2]](t.Context()) })
+	}
+	<-a.turn
+	all.Wait()
+	if err := errors.Join(errs...); err != nil || a.held != 0 || len(a.turn) != 0 {
+		t.Errorf("afterwards: %v, %d bytes are held, %d has the turn", err, a.held, len(a.turn))
+	}
+}
+
 // TestWaitsEndWithTheScan: a worker that waits for memory does not keep a scan whose visitor has had enough.
 func TestWaitsEndWithTheScan(t *testing.T) {
 	e := openLong(t, 1, 3)
