@@ -157,7 +157,7 @@ var directions = []direction{
 	{"router/rules", []string{"api/access", "api/backoff", "api/loopback", "api/rulefile", "api/series", "api/shardmap"}, []string{"go.etcd.io", "google.golang.org/grpc", "github.com/spf13"}, "rules see queries, writes and elections through interfaces"},
 	{"router/tenant", []string{"api/scan", "api/series", "api/shardmap", "api/tenancy", "api/access", "api/kept"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "the directory of databases and what they use"},
 	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/admission", "api/processor"}, nil, "a page knows no storage"},
-	{"router/query/admission", []string{"api/budget", "api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
+	{"router/query/admission", []string{"api/access", "api/budget", "api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
 	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
 	{"router/query", []string{"api/jsontext", "api/endpoint", "api/guard", "api/series", "api/scan", "router/query", "api/access", "api/processor"}, nil, "queries know no ingest"},
 }

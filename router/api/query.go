@@ -39,6 +39,9 @@ func (q *queryService) run(ctx context.Context, query admission.Query, right acc
 		if cause := running.Err(); err != nil && cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
+		if cause := context.Cause(running); err != nil && errors.Is(cause, admission.ErrSignedOut) {
+			err = fmt.Errorf("%w: %w", wire.ErrUnauthenticated, cause)
+		}
 		entry.End(err)
 	}
 	if busy := new(admission.BusyError); errors.As(err, &busy) {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/processor"
 )
@@ -21,6 +22,8 @@ const (
 	memoryWaitMax = 10 * time.Second
 	// scansLeave is the part of all memory that scans which can wait leave to those who cannot.
 	scansLeave = 4
+	// signedInEvery is how often a query that runs looks whether who asked still is somebody.
+	signedInEvery = time.Second
 	// unbounded is a bound of memory that nobody comes to; multiples of it are numbers, too.
 	unbounded = math.MaxInt64 / (2 * spareFraction)
 )
@@ -103,6 +106,9 @@ func (c *Controller) Begin(ctx context.Context, q Query) (context.Context, *Entr
 	c.mu.Unlock()
 	ctx = context.WithValue(ctx, entryKey{}, e)
 	e.ctx = ctx
+	if access.Known(ctx) {
+		e.lookAfter(access.Of(ctx))
+	}
 	return ctx, e, nil
 }
 

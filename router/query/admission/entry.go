@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -30,12 +32,27 @@ type Entry struct {
 	bytes, most     atomic.Int64
 	memory          budget.Lease // of what all queries may hold
 	turn            chan struct{}
+	signedIn        *time.Timer // looks whether who asked still is somebody; nil: nobody in particular asked
 }
 
 // Of returns the entry of the query that a context belongs to, or nil.
 func Of(ctx context.Context) *Entry {
 	e, _ := ctx.Value(entryKey{}).(*Entry)
 	return e
+}
+
+// lookAfter ends the query when who asked is nobody any more.
+func (e *Entry) lookAfter(p access.Principal) {
+	e.signedIn = time.AfterFunc(math.MaxInt64, func() {
+		switch {
+		case e.ctx.Err() != nil: // also where End has stopped the timer meanwhile
+		case !p.May(e.query.Database, 0):
+			e.cancel(ErrSignedOut)
+		default:
+			e.signedIn.Reset(signedInEvery)
+		}
+	})
+	e.signedIn.Reset(signedInEvery) // now that the field is set
 }
 
 // Take charges memory, until Give or End. Errors: a *scan.LimitError beyond the query's limit, a *BusyError
@@ -217,6 +234,9 @@ func (e *Entry) End(err error) {
 	}
 	e.cancel(nil)
 	e.cancelTimer()
+	if e.signedIn != nil {
+		e.signedIn.Stop()
+	}
 }
 
 func (e *Entry) report(now time.Time, err error) Report {

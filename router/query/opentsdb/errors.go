@@ -47,7 +47,7 @@ func toAPIError(ctx context.Context, err error) *apiError {
 		e.status, e.details = http.StatusGatewayTimeout, admission.ErrTimeout.Error()
 		e.message = "Sorry, your query timed out. Please try filtering using more tags or decrease your time range."
 	case shell.Canceled:
-		e.status, e.message = http.StatusServiceUnavailable, admission.ErrCanceled.Error()
+		e.status, e.message = http.StatusServiceUnavailable, context.Cause(ctx).Error()
 	case shell.ClientGone:
 		e.status, e.message = shell.StatusClientGone, "the client went away"
 	case shell.Busy, shell.Unavailable:

@@ -82,7 +82,7 @@ func toAPIError(ctx context.Context, err error) *apiError {
 	case errors.Is(cause, admission.ErrTimeout):
 		return &apiError{http.StatusServiceUnavailable, kindTimeout, admission.ErrTimeout}
 	case errors.Is(cause, admission.ErrCanceled):
-		return &apiError{http.StatusServiceUnavailable, kindCanceled, admission.ErrCanceled}
+		return &apiError{http.StatusServiceUnavailable, kindCanceled, cause}
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
 		return answer(http.StatusServiceUnavailable, kindTimeout)
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
