@@ -131,8 +131,9 @@ func (w *Watch) Look(ctx context.Context) error {
 			is = pod{answered: true}
 			heard[groupOf(p)], machines[p.Spec.NodeName] = true, true
 		case Silent:
-			if is.silent++; is.answered {
-				machines[p.Spec.NodeName] = machines[p.Spec.NodeName] // it counts, heard or not
+			is.silent++
+			if _, counted := machines[p.Spec.NodeName]; is.answered && !counted {
+				machines[p.Spec.NodeName] = false
 			}
 		case Unknown:
 		}

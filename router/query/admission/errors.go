@@ -26,4 +26,4 @@ func (signedOutError) Error() string {
 }
 
 // Is makes it an ErrCanceled.
-func (signedOutError) Is(target error) bool { return target == ErrCanceled } //nolint:errorlint // this very value
+func (signedOutError) Is(target error) bool { return target == ErrCanceled }
