@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
-	"github.com/tickmesh/tickmesh/operator/reconcile"
 )
 
 // sampleLine is a line of the text format of Prometheus.
@@ -204,9 +203,7 @@ func TestDashboardsShowOurMetrics(t *testing.T) {
 func operatorMetrics(t *testing.T) string {
 	t.Helper()
 	all := scraped{}
-	if _, err := reconcile.NewMetrics(describer{all}); err != nil {
-		t.Fatal(err)
-	}
+	all.describeOperator(t)
 	var text strings.Builder
 	for name, labels := range all {
 		var pairs []string

@@ -2,6 +2,7 @@ package process
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tickmesh/tickmesh/operator/reconcile"
+	"github.com/tickmesh/tickmesh/operator/silence"
 )
 
 // scraped are the metrics that are there, each with the names of its labels.
@@ -40,6 +42,16 @@ func (s scraped) scrape(t *testing.T, url string) {
 				s[name] = append(s[name], match[1])
 			}
 		}
+	}
+}
+
+// describeOperator notes the metrics of the operator.
+func (s scraped) describeOperator(t *testing.T) {
+	t.Helper()
+	_, err := reconcile.NewMetrics(describer{s})
+	_, other := silence.NewTakenOut(describer{s})
+	if err := errors.Join(err, other); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -132,9 +144,7 @@ func TestChartKnowsMetrics(t *testing.T) {
 	for _, n := range c.nodes {
 		there.scrape(t, n.url("/metrics"))
 	}
-	if _, err := reconcile.NewMetrics(describer{there}); err != nil {
-		t.Fatal(err)
-	}
+	there.describeOperator(t)
 	envoy, err := os.ReadFile("operator/envoy/testdata/metrics.txt") // a test of that package asks a real one
 	if err != nil {
 		t.Fatal(err)

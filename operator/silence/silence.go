@@ -60,18 +60,18 @@ const (
 type Watch struct {
 	Client   client.Client // reads of its cache
 	Ask      func(ctx context.Context, address string) Answer
-	TakenOut prometheus.Counter
+	TakenOut *prometheus.CounterVec // of NewTakenOut
 	Log      *slog.Logger
 
 	known map[types.UID]pod
 }
 
 // NewTakenOut makes Watch.TakenOut and registers it. Errors: those of the registry.
-func NewTakenOut(registry prometheus.Registerer) (prometheus.Counter, error) {
-	c := prometheus.NewCounter(prometheus.CounterOpts{
+func NewTakenOut(registry prometheus.Registerer) (*prometheus.CounterVec, error) {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "tickmesh_operator", Name: "silent_pods_total",
 		Help: "Pods that were taken out of their Services, as their machines did not answer.",
-	})
+	}, []string{"namespace", "cluster"})
 	return c, registry.Register(c)
 }
 
@@ -242,7 +242,7 @@ func (w *Watch) takeOut(ctx context.Context, p *corev1.Pod) error {
 	if err := w.Client.Status().Patch(ctx, changed, client.StrategicMergeFrom(p, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	w.TakenOut.Inc()
+	w.TakenOut.WithLabelValues(p.Namespace, p.Labels[build.LabelCluster]).Inc()
 	w.Log.Warn("a pod is taken out of its Services, as its machine does not answer", "namespace", p.Namespace, "pod", p.Name, "machine", p.Spec.NodeName)
 	return nil
 }

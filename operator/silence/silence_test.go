@@ -143,7 +143,7 @@ func testSilentPod(t *testing.T) {
 	w.look(1, map[string]bool{"a": true})
 	w.silent["10.0.0.1"] = true
 	w.look(2, map[string]bool{"a": false})
-	if n := testutil.ToFloat64(w.watch.TakenOut); n != 2 {
+	if n := testutil.ToFloat64(w.watch.TakenOut.WithLabelValues("metrics", "demo")); n != 2 {
 		t.Errorf("%v pods were taken out", n)
 	}
 }
