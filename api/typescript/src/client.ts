@@ -151,6 +151,7 @@ export class Client {
       toMs: q.toMs,
       windows: windowsMessage(q.windows),
       limits: { seriesMax: q.limits?.series ?? 0, samplesMax: q.limits?.samples ?? 0, bytesMax: q.limits?.bytes ?? 0 },
+      snapshot: "",
     };
     let series: Series | undefined;
     for await (const m of this.#calls.stream(q.signal, (e) => e.query.scan(request, e.metadata()))) {
@@ -217,6 +218,7 @@ export class Client {
       prefix: encode(names.prefix ?? ""),
       limit: names.limit ?? 0,
       freshness: { stalenessMaxMs: 0 },
+      snapshot: "",
     };
     const found: string[] = [];
     for await (const m of this.#calls.stream(names.signal, (e) => e.query.listNames(request, e.metadata()))) {

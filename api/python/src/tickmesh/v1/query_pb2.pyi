@@ -21,7 +21,7 @@ NAME_KIND_TAG_NAME: NameKind
 NAME_KIND_TAG_VALUE: NameKind
 
 class ScanRequest(_message.Message):
-    __slots__ = ("selector", "from_ms", "to_ms", "windows", "limits", "freshness", "allow_partial")
+    __slots__ = ("selector", "from_ms", "to_ms", "windows", "limits", "freshness", "allow_partial", "snapshot")
     SELECTOR_FIELD_NUMBER: _ClassVar[int]
     FROM_MS_FIELD_NUMBER: _ClassVar[int]
     TO_MS_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class ScanRequest(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     FRESHNESS_FIELD_NUMBER: _ClassVar[int]
     ALLOW_PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     selector: _scan_pb2.Selector
     from_ms: int
     to_ms: int
@@ -36,7 +37,8 @@ class ScanRequest(_message.Message):
     limits: _scan_pb2.ScanLimits
     freshness: _scan_pb2.Freshness
     allow_partial: bool
-    def __init__(self, selector: _Optional[_Union[_scan_pb2.Selector, _Mapping]] = ..., from_ms: _Optional[int] = ..., to_ms: _Optional[int] = ..., windows: _Optional[_Union[_scan_pb2.Windows, _Mapping]] = ..., limits: _Optional[_Union[_scan_pb2.ScanLimits, _Mapping]] = ..., freshness: _Optional[_Union[_scan_pb2.Freshness, _Mapping]] = ..., allow_partial: bool = ...) -> None: ...
+    snapshot: str
+    def __init__(self, selector: _Optional[_Union[_scan_pb2.Selector, _Mapping]] = ..., from_ms: _Optional[int] = ..., to_ms: _Optional[int] = ..., windows: _Optional[_Union[_scan_pb2.Windows, _Mapping]] = ..., limits: _Optional[_Union[_scan_pb2.ScanLimits, _Mapping]] = ..., freshness: _Optional[_Union[_scan_pb2.Freshness, _Mapping]] = ..., allow_partial: bool = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class SeriesChunk(_message.Message):
     __slots__ = ("series", "columns")
@@ -109,7 +111,7 @@ class ListSeriesResponse(_message.Message):
     def __init__(self, series: _Optional[_Iterable[_Union[_scan_pb2.Series, _Mapping]]] = ..., total: _Optional[int] = ..., shards_missing: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListNamesRequest(_message.Message):
-    __slots__ = ("kind", "database", "metric", "tag_name", "prefix", "limit", "freshness")
+    __slots__ = ("kind", "database", "metric", "tag_name", "prefix", "limit", "freshness", "snapshot")
     KIND_FIELD_NUMBER: _ClassVar[int]
     DATABASE_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +119,7 @@ class ListNamesRequest(_message.Message):
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     FRESHNESS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     kind: NameKind
     database: bytes
     metric: bytes
@@ -124,7 +127,8 @@ class ListNamesRequest(_message.Message):
     prefix: bytes
     limit: int
     freshness: _scan_pb2.Freshness
-    def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., database: _Optional[bytes] = ..., metric: _Optional[bytes] = ..., tag_name: _Optional[bytes] = ..., prefix: _Optional[bytes] = ..., limit: _Optional[int] = ..., freshness: _Optional[_Union[_scan_pb2.Freshness, _Mapping]] = ...) -> None: ...
+    snapshot: str
+    def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., database: _Optional[bytes] = ..., metric: _Optional[bytes] = ..., tag_name: _Optional[bytes] = ..., prefix: _Optional[bytes] = ..., limit: _Optional[int] = ..., freshness: _Optional[_Union[_scan_pb2.Freshness, _Mapping]] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class ListNamesResponse(_message.Message):
     __slots__ = ("names", "left_out")
@@ -149,3 +153,25 @@ class DeleteResponse(_message.Message):
     SERIES_TOUCHED_FIELD_NUMBER: _ClassVar[int]
     series_touched: int
     def __init__(self, series_touched: _Optional[int] = ...) -> None: ...
+
+class TakeSnapshotRequest(_message.Message):
+    __slots__ = ("databases",)
+    DATABASES_FIELD_NUMBER: _ClassVar[int]
+    databases: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, databases: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class TakeSnapshotResponse(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: str
+    def __init__(self, snapshot: _Optional[str] = ...) -> None: ...
+
+class EndSnapshotRequest(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: str
+    def __init__(self, snapshot: _Optional[str] = ...) -> None: ...
+
+class EndSnapshotResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -60,6 +60,16 @@ class QueryServiceStub(object):
                 request_serializer=tickmesh_dot_v1_dot_query__pb2.DeleteRequest.SerializeToString,
                 response_deserializer=tickmesh_dot_v1_dot_query__pb2.DeleteResponse.FromString,
                 _registered_method=True)
+        self.TakeSnapshot = channel.unary_unary(
+                '/tickmesh.v1.QueryService/TakeSnapshot',
+                request_serializer=tickmesh_dot_v1_dot_query__pb2.TakeSnapshotRequest.SerializeToString,
+                response_deserializer=tickmesh_dot_v1_dot_query__pb2.TakeSnapshotResponse.FromString,
+                _registered_method=True)
+        self.EndSnapshot = channel.unary_unary(
+                '/tickmesh.v1.QueryService/EndSnapshot',
+                request_serializer=tickmesh_dot_v1_dot_query__pb2.EndSnapshotRequest.SerializeToString,
+                response_deserializer=tickmesh_dot_v1_dot_query__pb2.EndSnapshotResponse.FromString,
+                _registered_method=True)
 
 
 class QueryServiceServicer(object):
@@ -101,6 +111,21 @@ class QueryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TakeSnapshot(self, request, context):
+        """TakeSnapshot keeps what databases have at one moment of each shard, for ScanRequest.snapshot, until EndSnapshot, or
+        until it was not used for a while. REFUSED: this server makes none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndSnapshot(self, request, context):
+        """EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -128,6 +153,16 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.Delete,
                     request_deserializer=tickmesh_dot_v1_dot_query__pb2.DeleteRequest.FromString,
                     response_serializer=tickmesh_dot_v1_dot_query__pb2.DeleteResponse.SerializeToString,
+            ),
+            'TakeSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.TakeSnapshot,
+                    request_deserializer=tickmesh_dot_v1_dot_query__pb2.TakeSnapshotRequest.FromString,
+                    response_serializer=tickmesh_dot_v1_dot_query__pb2.TakeSnapshotResponse.SerializeToString,
+            ),
+            'EndSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndSnapshot,
+                    request_deserializer=tickmesh_dot_v1_dot_query__pb2.EndSnapshotRequest.FromString,
+                    response_serializer=tickmesh_dot_v1_dot_query__pb2.EndSnapshotResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -266,6 +301,60 @@ class QueryService(object):
             '/tickmesh.v1.QueryService/Delete',
             tickmesh_dot_v1_dot_query__pb2.DeleteRequest.SerializeToString,
             tickmesh_dot_v1_dot_query__pb2.DeleteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TakeSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tickmesh.v1.QueryService/TakeSnapshot',
+            tickmesh_dot_v1_dot_query__pb2.TakeSnapshotRequest.SerializeToString,
+            tickmesh_dot_v1_dot_query__pb2.TakeSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tickmesh.v1.QueryService/EndSnapshot',
+            tickmesh_dot_v1_dot_query__pb2.EndSnapshotRequest.SerializeToString,
+            tickmesh_dot_v1_dot_query__pb2.EndSnapshotResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -60,6 +60,8 @@ export interface ScanRequest {
     | undefined;
   /** Leave out shards that nobody answers for, and say so, instead of failing. */
   allowPartial: boolean;
+  /** Read this snapshot instead of what is there now. NOT_FOUND: it has ended. */
+  snapshot: string;
 }
 
 /** SeriesChunk is a stretch of one series. */
@@ -170,7 +172,11 @@ export interface ListNamesRequest {
   /** At most so many; 0: all. */
   limit: number;
   /** How new the answer has to be. */
-  freshness: Freshness | undefined;
+  freshness:
+    | Freshness
+    | undefined;
+  /** As in ScanRequest. */
+  snapshot: string;
 }
 
 /** ListNamesResponse is a part of the answer. */
@@ -205,6 +211,28 @@ export interface DeleteResponse {
   seriesTouched: number;
 }
 
+/** TakeSnapshotRequest says what is going to be read. */
+export interface TakeSnapshotRequest {
+  /** Databases, one at least, each of which the caller may read. */
+  databases: Buffer[];
+}
+
+/** TakeSnapshotResponse names a snapshot. */
+export interface TakeSnapshotResponse {
+  /** Its name, which nobody can guess. */
+  snapshot: string;
+}
+
+/** EndSnapshotRequest names a snapshot. */
+export interface EndSnapshotRequest {
+  /** Its name. */
+  snapshot: string;
+}
+
+/** EndSnapshotResponse is empty. */
+export interface EndSnapshotResponse {
+}
+
 function createBaseScanRequest(): ScanRequest {
   return {
     selector: undefined,
@@ -214,6 +242,7 @@ function createBaseScanRequest(): ScanRequest {
     limits: undefined,
     freshness: undefined,
     allowPartial: false,
+    snapshot: "",
   };
 }
 
@@ -239,6 +268,9 @@ export const ScanRequest: MessageFns<ScanRequest> = {
     }
     if (message.allowPartial !== false) {
       writer.uint32(56).bool(message.allowPartial);
+    }
+    if (message.snapshot !== "") {
+      writer.uint32(66).string(message.snapshot);
     }
     return writer;
   },
@@ -306,6 +338,14 @@ export const ScanRequest: MessageFns<ScanRequest> = {
           message.allowPartial = reader.bool();
           continue;
         }
+        case 8: {
+          if (tag !== 66) {
+            break;
+          }
+
+          message.snapshot = reader.string();
+          continue;
+        }
       }
       if ((tag & 7) === 4 || tag === 0) {
         break;
@@ -335,6 +375,7 @@ export const ScanRequest: MessageFns<ScanRequest> = {
       ? Freshness.fromPartial(object.freshness)
       : undefined;
     message.allowPartial = object.allowPartial ?? false;
+    message.snapshot = object.snapshot ?? "";
     return message;
   },
 };
@@ -890,6 +931,7 @@ function createBaseListNamesRequest(): ListNamesRequest {
     prefix: Buffer.alloc(0),
     limit: 0,
     freshness: undefined,
+    snapshot: "",
   };
 }
 
@@ -915,6 +957,9 @@ export const ListNamesRequest: MessageFns<ListNamesRequest> = {
     }
     if (message.freshness !== undefined) {
       Freshness.encode(message.freshness, writer.uint32(58).fork()).join();
+    }
+    if (message.snapshot !== "") {
+      writer.uint32(66).string(message.snapshot);
     }
     return writer;
   },
@@ -982,6 +1027,14 @@ export const ListNamesRequest: MessageFns<ListNamesRequest> = {
           message.freshness = Freshness.decode(reader, reader.uint32());
           continue;
         }
+        case 8: {
+          if (tag !== 66) {
+            break;
+          }
+
+          message.snapshot = reader.string();
+          continue;
+        }
       }
       if ((tag & 7) === 4 || tag === 0) {
         break;
@@ -1005,6 +1058,7 @@ export const ListNamesRequest: MessageFns<ListNamesRequest> = {
     message.freshness = (object.freshness !== undefined && object.freshness !== null)
       ? Freshness.fromPartial(object.freshness)
       : undefined;
+    message.snapshot = object.snapshot ?? "";
     return message;
   },
 };
@@ -1185,6 +1239,178 @@ export const DeleteResponse: MessageFns<DeleteResponse> = {
   },
 };
 
+function createBaseTakeSnapshotRequest(): TakeSnapshotRequest {
+  return { databases: [] };
+}
+
+export const TakeSnapshotRequest: MessageFns<TakeSnapshotRequest> = {
+  encode(message: TakeSnapshotRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.databases) {
+      writer.uint32(10).bytes(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TakeSnapshotRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTakeSnapshotRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1: {
+          if (tag !== 10) {
+            break;
+          }
+
+          message.databases.push(Buffer.from(reader.bytes()));
+          continue;
+        }
+      }
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
+    }
+    return message;
+  },
+
+  create<I extends Exact<DeepPartial<TakeSnapshotRequest>, I>>(base?: I): TakeSnapshotRequest {
+    return TakeSnapshotRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<TakeSnapshotRequest>, I>>(object: I): TakeSnapshotRequest {
+    const message = createBaseTakeSnapshotRequest();
+    message.databases = object.databases?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseTakeSnapshotResponse(): TakeSnapshotResponse {
+  return { snapshot: "" };
+}
+
+export const TakeSnapshotResponse: MessageFns<TakeSnapshotResponse> = {
+  encode(message: TakeSnapshotResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.snapshot !== "") {
+      writer.uint32(10).string(message.snapshot);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TakeSnapshotResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTakeSnapshotResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1: {
+          if (tag !== 10) {
+            break;
+          }
+
+          message.snapshot = reader.string();
+          continue;
+        }
+      }
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
+    }
+    return message;
+  },
+
+  create<I extends Exact<DeepPartial<TakeSnapshotResponse>, I>>(base?: I): TakeSnapshotResponse {
+    return TakeSnapshotResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<TakeSnapshotResponse>, I>>(object: I): TakeSnapshotResponse {
+    const message = createBaseTakeSnapshotResponse();
+    message.snapshot = object.snapshot ?? "";
+    return message;
+  },
+};
+
+function createBaseEndSnapshotRequest(): EndSnapshotRequest {
+  return { snapshot: "" };
+}
+
+export const EndSnapshotRequest: MessageFns<EndSnapshotRequest> = {
+  encode(message: EndSnapshotRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.snapshot !== "") {
+      writer.uint32(10).string(message.snapshot);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndSnapshotRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseEndSnapshotRequest();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1: {
+          if (tag !== 10) {
+            break;
+          }
+
+          message.snapshot = reader.string();
+          continue;
+        }
+      }
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
+    }
+    return message;
+  },
+
+  create<I extends Exact<DeepPartial<EndSnapshotRequest>, I>>(base?: I): EndSnapshotRequest {
+    return EndSnapshotRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<EndSnapshotRequest>, I>>(object: I): EndSnapshotRequest {
+    const message = createBaseEndSnapshotRequest();
+    message.snapshot = object.snapshot ?? "";
+    return message;
+  },
+};
+
+function createBaseEndSnapshotResponse(): EndSnapshotResponse {
+  return {};
+}
+
+export const EndSnapshotResponse: MessageFns<EndSnapshotResponse> = {
+  encode(_: EndSnapshotResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndSnapshotResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseEndSnapshotResponse();
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+      }
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skip(tag & 7);
+    }
+    return message;
+  },
+
+  create<I extends Exact<DeepPartial<EndSnapshotResponse>, I>>(base?: I): EndSnapshotResponse {
+    return EndSnapshotResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<EndSnapshotResponse>, I>>(_: I): EndSnapshotResponse {
+    const message = createBaseEndSnapshotResponse();
+    return message;
+  },
+};
+
 /** QueryService answers questions about samples and series, and deletes. */
 export type QueryServiceService = typeof QueryServiceService;
 export const QueryServiceService = {
@@ -1238,6 +1464,30 @@ export const QueryServiceService = {
     responseSerialize: (value: DeleteResponse): Buffer => Buffer.from(DeleteResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DeleteResponse => DeleteResponse.decode(value),
   },
+  /**
+   * TakeSnapshot keeps what databases have at one moment of each shard, for ScanRequest.snapshot, until EndSnapshot, or
+   * until it was not used for a while. REFUSED: this server makes none.
+   */
+  takeSnapshot: {
+    path: "/tickmesh.v1.QueryService/TakeSnapshot",
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: (value: TakeSnapshotRequest): Buffer => Buffer.from(TakeSnapshotRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): TakeSnapshotRequest => TakeSnapshotRequest.decode(value),
+    responseSerialize: (value: TakeSnapshotResponse): Buffer =>
+      Buffer.from(TakeSnapshotResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): TakeSnapshotResponse => TakeSnapshotResponse.decode(value),
+  },
+  /** EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error. */
+  endSnapshot: {
+    path: "/tickmesh.v1.QueryService/EndSnapshot",
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: (value: EndSnapshotRequest): Buffer => Buffer.from(EndSnapshotRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): EndSnapshotRequest => EndSnapshotRequest.decode(value),
+    responseSerialize: (value: EndSnapshotResponse): Buffer => Buffer.from(EndSnapshotResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): EndSnapshotResponse => EndSnapshotResponse.decode(value),
+  },
 } as const;
 
 export interface QueryServiceServer extends UntypedServiceImplementation {
@@ -1251,6 +1501,13 @@ export interface QueryServiceServer extends UntypedServiceImplementation {
   listNames: handleServerStreamingCall<ListNamesRequest, ListNamesResponse>;
   /** Delete hides samples that were written before it. */
   delete: handleUnaryCall<DeleteRequest, DeleteResponse>;
+  /**
+   * TakeSnapshot keeps what databases have at one moment of each shard, for ScanRequest.snapshot, until EndSnapshot, or
+   * until it was not used for a while. REFUSED: this server makes none.
+   */
+  takeSnapshot: handleUnaryCall<TakeSnapshotRequest, TakeSnapshotResponse>;
+  /** EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error. */
+  endSnapshot: handleUnaryCall<EndSnapshotRequest, EndSnapshotResponse>;
 }
 
 export interface QueryServiceClient extends Client {
@@ -1289,6 +1546,41 @@ export interface QueryServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * TakeSnapshot keeps what databases have at one moment of each shard, for ScanRequest.snapshot, until EndSnapshot, or
+   * until it was not used for a while. REFUSED: this server makes none.
+   */
+  takeSnapshot(
+    request: TakeSnapshotRequest,
+    callback: (error: ServiceError | null, response: TakeSnapshotResponse) => void,
+  ): ClientUnaryCall;
+  takeSnapshot(
+    request: TakeSnapshotRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: TakeSnapshotResponse) => void,
+  ): ClientUnaryCall;
+  takeSnapshot(
+    request: TakeSnapshotRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: TakeSnapshotResponse) => void,
+  ): ClientUnaryCall;
+  /** EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error. */
+  endSnapshot(
+    request: EndSnapshotRequest,
+    callback: (error: ServiceError | null, response: EndSnapshotResponse) => void,
+  ): ClientUnaryCall;
+  endSnapshot(
+    request: EndSnapshotRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: EndSnapshotResponse) => void,
+  ): ClientUnaryCall;
+  endSnapshot(
+    request: EndSnapshotRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: EndSnapshotResponse) => void,
   ): ClientUnaryCall;
 }
 
