@@ -47,6 +47,9 @@ func (p Protocol) Form() workload.Form {
 // ErrNotInstalled is returned for a peer whose program is not on this machine.
 var ErrNotInstalled = errors.New("not installed")
 
+// ErrStoresNothing is returned for questions to a server that stores nothing; see Sink.
+var ErrStoresNothing = errors.New("it stores nothing")
+
 // Addresses are where a server listens; a protocol that it does not speak is
 // unused.
 type Addresses struct {

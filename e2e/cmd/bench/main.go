@@ -47,7 +47,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, ticktock, victoria-metrics, influxdb, prometheus")
+	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, ticktock, victoria-metrics, influxdb, prometheus; and sink, which reads and stores nothing")
 	set.StringVar(&o.workloads, "workload", "all", "workloads: all, or a list of numbers or "+strings.Join(bench.Workloads(), ", "))
 	set.StringVar(&o.scale, "scale", "small", "size of the work: small, full or large")
 	set.DurationVar(&o.duration, "duration", 0, "of one saturated run (default: by scale)")
@@ -164,18 +164,40 @@ func targets(ctx context.Context, o options, dir string, clusters bool) ([]targe
 			}
 			found = append(found, tickmesh)
 		case "victoria-metrics":
-			found = append(found, target.VictoriaMetrics{Program: o.victoriaMetrics})
+			path, err := absolute(o.victoriaMetrics)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, target.VictoriaMetrics{Program: path})
 		case "ticktock":
-			found = append(found, target.TickTock{Program: o.tickTock})
+			path, err := absolute(o.tickTock)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, target.TickTock{Program: path})
+		case "sink":
+			path, err := harness.BuildProgram(ctx, filepath.Join(dir, "sink"), "./e2e/cmd/sink")
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, target.Sink{Program: path})
 		case "influxdb":
 			found = append(found, target.InfluxDB{})
 		case "prometheus":
 			found = append(found, target.Prometheus{})
 		default:
-			return nil, fmt.Errorf("-target %q: want all, tickmesh, ticktock, victoria-metrics, influxdb or prometheus", name)
+			return nil, fmt.Errorf("-target %q: want all, tickmesh, ticktock, victoria-metrics, influxdb, prometheus or sink", name)
 		}
 	}
 	return found, nil
+}
+
+// absolute returns the absolute path of a program, as servers are started in folders of their own; "" if none is given.
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	return filepath.Abs(path)
 }
 
 // program returns the absolute path of a program, which is built when none is given.
