@@ -20,11 +20,11 @@ const (
 )
 
 // OS returns the operating system's files.
-func OS() FS { return osFS{} }
+func OS() FS { return osFS{newSyncs()} }
 
-type osFS struct{}
+type osFS struct{ syncs *syncs }
 
-func (osFS) MkdirAll(dir string) error {
+func (o osFS) MkdirAll(dir string) error {
 	var missing []string
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
@@ -43,27 +43,27 @@ func (osFS) MkdirAll(dir string) error {
 		if err := os.Mkdir(at, FolderMode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if err := (osFS{}).SyncDir(filepath.Dir(at)); err != nil {
+		if err := o.SyncDir(filepath.Dir(at)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (osFS) Create(name string) (File, error) {
-	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+func (o osFS) Create(name string) (File, error) {
+	return o.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
-func (osFS) Open(name string) (File, error) { return openOS(name, os.O_RDONLY) }
+func (o osFS) Open(name string) (File, error) { return o.open(name, os.O_RDONLY) }
 
-func (osFS) OpenReadWrite(name string) (File, error) { return openOS(name, os.O_RDWR) }
+func (o osFS) OpenReadWrite(name string) (File, error) { return o.open(name, os.O_RDWR) }
 
-func openOS(name string, flag int) (File, error) {
+func (o osFS) open(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, FileMode)
 	if err != nil {
 		return nil, err
 	}
-	return &osFile{f}, nil
+	return &osFile{f, o.syncs}, nil
 }
 
 func (osFS) Remove(name string) error { return os.Remove(name) }

@@ -8,7 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-type osFile struct{ *os.File }
+type osFile struct {
+	*os.File
+	syncs *syncs
+}
 
 func (f *osFile) Size() (int64, error) {
 	info, err := f.Stat()
@@ -45,7 +48,7 @@ func (f *osFile) growWithZeros(size int64) error {
 }
 
 func (f *osFile) Sync() error {
-	return control(f.File, "fdatasync", unix.Fdatasync)
+	return control(f.File, "fdatasync", f.syncs.fdatasync)
 }
 
 func (f *osFile) Map(length int64) (*Mapping, error) {
