@@ -248,3 +248,39 @@ func TestDensePagesBehindSparseOnes(t *testing.T) {
 		t.Errorf("%d bytes were allocated for a series that holds %d at most", made, a.top)
 	}
 }
+
+// TestPagesAreChargedBeforeTheyAreCopied: a query that gets no memory has not copied the pages of a long series either.
+func TestPagesAreChargedBeforeTheyAreCopied(t *testing.T) {
+	e := openLong(t, 0, 0)
+	random := rand.New(rand.NewPCG(3, 4))
+	const entries, entrySamples = 100, 10_000 // of 8 bytes or so each
+	for index := range uint64(entries) {
+		var batch series.BatchEncoder
+		only := batch.Define(benchKey(0))
+		for i := range int64(entrySamples) {
+			batch.Append(only, longStartMs+(int64(index)*entrySamples+i)*1000, random.Int64(), 1)
+		}
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: index + 1, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := newSharedAccount(func(context.Context) error { return errAccount })
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := e.Scan(t.Context(), requestOf(full, 1), func(int, *scan.Chunk) error { return nil })
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, errAccount) || full.held != 0 {
+		t.Errorf("%v; %d bytes are left", err, full.held)
+	}
+	if made := after.TotalAlloc - before.TotalAlloc; made > 4<<20 { // the pages have 8 MB
+		t.Errorf("%d bytes were allocated for a series that was refused", made)
+	}
+	a, samples := newSharedAccount(nil), 0
+	err = e.Scan(t.Context(), requestOf(a, 1), func(_ int, chunk *scan.Chunk) error {
+		samples += len(chunk.Times)
+		return nil
+	})
+	if err != nil || samples != entries*entrySamples || a.held != 0 || a.top < 8*entries*entrySamples {
+		t.Errorf("with memory: %d samples, %v; %d bytes at most, %d are left", samples, err, a.top, a.held)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/processor"
@@ -123,9 +124,9 @@ func (r *Reader) Read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []f
 	}
 	defer r.leaveLong()
 	r.enter()
-	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
 	within := segment.TimeRange{FromMs: fromMs, ToMs: toMs}
 	ordered, err := r.readPages(ref, within)
+	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
 	r.Park()
 	if err != nil {
 		return err
@@ -159,15 +160,29 @@ func (r *Reader) Read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []f
 }
 
 // readPages copies the hot pages and those of the page log. Ordered: the latter are in
-// order of time.
+// order of time. Pages of a long series are charged before they are copied: the lease is parked for that and entered
+// again, perhaps of another version, and they are copied anew.
 func (r *Reader) readPages(ref series.Ref, within segment.TimeRange) (ordered bool, err error) {
-	if ordered, err = r.snapshot(ref); err != nil {
-		return false, err
+	for room := longBytesMin; ; room *= 2 {
+		if ordered, err = r.snapshot(ref); err != nil {
+			return false, err
+		}
+		if r.turn == nil {
+			room = math.MaxInt
+		}
+		whole, err := r.readChain(ordered, within, room)
+		if err != nil {
+			return false, fmt.Errorf("series %d of shard %d: %w", ref.ID, ref.Shard, err)
+		}
+		if whole {
+			return ordered, nil
+		}
+		r.Park()
+		if err := r.chargeBytes(2 * int64(room)); err != nil {
+			return false, err
+		}
+		r.enter()
 	}
-	if err := r.readChain(ordered, within); err != nil {
-		return false, fmt.Errorf("series %d of shard %d: %w", ref.ID, ref.Shard, err)
-	}
-	return ordered, nil
 }
 
 // decodeOverlay decodes what readPages has copied, and charges so many bytes for a point. The lease is parked.
@@ -211,7 +226,7 @@ func (r *Reader) snapshot(ref series.Ref) (ordered bool, err error) {
 func (r *Reader) Unflushed(ref series.Ref, visit func(payload []byte, hidden []segment.TimeRange) error) error {
 	ordered, err := r.snapshot(ref)
 	if err == nil {
-		err = r.readChain(ordered, segment.TimeRange{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax})
+		_, err = r.readChain(ordered, segment.TimeRange{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax}, math.MaxInt)
 	}
 	if err != nil {
 		return err
@@ -236,11 +251,11 @@ func (r *Reader) Unflushed(ref series.Ref, visit func(payload []byte, hidden []s
 // readChain copies the sealed pages that no segment has yet and that may have
 // samples within the span, newest first. Where the pages are in order of time, it
 // ends with the page that begins before the span.
-func (r *Reader) readChain(ordered bool, within segment.TimeRange) error {
+func (r *Reader) readChain(ordered bool, within segment.TimeRange, room int) (whole bool, err error) {
 	r.chain, r.payloads = r.chain[:0], r.payloads[:0]
 	r.overlay.Reset()
 	if r.hot.Sealed == page.NoPage {
-		return nil
+		return true, nil
 	}
 	newest := r.source.o.Pages.Current()
 	for ref := pagelog.Ref(r.hot.Sealed); ref != 0; {
@@ -251,20 +266,23 @@ func (r *Reader) readChain(ordered bool, within segment.TimeRange) error {
 		newest = generation
 		p, err := r.readPage(ref)
 		if err != nil {
-			return err
+			return false, err
 		}
 		startMs := within.ToMs
 		if ordered {
 			if startMs, err = codec.PageFirstTime(p.Payload); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if startMs <= within.ToMs {
 			from := len(r.payloads)
+			if from+len(p.Payload) > room {
+				return false, nil
+			}
 			r.payloads = append(r.payloads, p.Payload...)
 			r.chain = append(r.chain, chainPage{ref, generation, from, len(r.payloads)})
 			if err := r.CheckHeld(0); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if ordered && startMs <= within.FromMs {
@@ -272,7 +290,7 @@ func (r *Reader) readChain(ordered bool, within segment.TimeRange) error {
 		}
 		ref = p.Previous
 	}
-	return nil
+	return true, nil
 }
 
 // decodePage decodes a page of readChain behind those before it.
@@ -339,6 +357,11 @@ func (r *Reader) charge(points, pointBytes int) error {
 	if r.turn == nil || held < longBytesMin || r.isCharged(points, pointBytes) {
 		return nil
 	}
+	return r.chargeBytes(held)
+}
+
+// chargeBytes is charge for so many bytes in all.
+func (r *Reader) chargeBytes(held int64) error {
 	if err := r.enterLong(); err != nil {
 		return err
 	}

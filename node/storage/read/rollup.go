@@ -104,8 +104,8 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 	if !r.rollupsLikely(ref.Shard, fromMs, toMs, plan) {
 		return r.Read(ref, fromMs, toMs, emit)
 	}
-	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
 	_, err = r.readPages(ref, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
+	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
 	r.Park()
 	if err == nil {
 		err = r.decodeOverlay(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, overlayPointBytes+mergedPointBytes)
