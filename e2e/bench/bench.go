@@ -92,6 +92,21 @@ var workloads = [...]definition{
 		"As W7, to a router with 3 nodes behind it on the same cores, with 1 copy; 128 shards. Memory is that of all processes.",
 		true, true, runClusterQueries,
 	},
+	{
+		"sustained", "W8 minutes of values that never repeat",
+		"As W1 over HTTP, but no value comes again, for 20 s at scale small and five minutes at the others, and all is merged to the end.",
+		true, false, runSustained,
+	},
+	{
+		"always", "W9 on the disk before it is answered",
+		"As W1, with `--wal-sync interval` and `always`, one after the other.",
+		true, false, runAlways,
+	},
+	{
+		"churn", "W10 series that come and go",
+		"A point for each live series and round, 10 s apart, back to back over 20 connections: 30 rounds of the same series, then 60, or 300 but at scale small, before each of which one device in twenty ends and another begins.",
+		false, false, runChurn,
+	},
 }
 
 func title(name string) string    { return find(name).title }

@@ -57,6 +57,7 @@ func cardinalityOnce(ctx context.Context, b *bench, server *target.Server, proto
 		}
 		if round == 0 {
 			b.higher(which, "creation", "k series/s", result.PointsPerSecond()/1e3)
+			b.lower(which, "server CPU, creation", "µs/series", (after.CPU-before.CPU).Seconds()*1e6/float64(result.Points))
 			continue
 		}
 		rates = append(rates, result.PointsPerSecond()/1e6)

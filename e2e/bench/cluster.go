@@ -19,7 +19,7 @@ func runCluster(ctx context.Context, b *bench, t target.Target) error {
 	for _, protocol := range []target.Protocol{target.HTTPLine, target.TCPLine} {
 		alone := time.Duration(0)
 		err := b.with(ctx, t, nil, 0, func(server *target.Server) (err error) {
-			alone, err = ingestOnce(ctx, b, server, protocol, false, protocol.String()+", standalone")
+			_, alone, err = ingestOnce(ctx, b, server, protocol, false, protocol.String()+", standalone")
 			return err
 		})
 		if err != nil {
@@ -28,7 +28,7 @@ func runCluster(ctx context.Context, b *bench, t target.Target) error {
 		for copies := 1; copies <= clusterNodes; copies++ {
 			which := fmt.Sprintf("%s, copies %d", protocol, copies)
 			err := b.withCluster(ctx, tickmesh, clusterNodes, copies, func(c *target.Cluster) error {
-				cost, err := ingestOnce(ctx, b, c.Router, protocol, false, which)
+				_, cost, err := ingestOnce(ctx, b, c.Router, protocol, false, which)
 				if err != nil {
 					return err
 				}

@@ -28,17 +28,20 @@ type Config struct {
 
 // Scale is the size of the workloads.
 type Scale struct {
-	Name          string
-	Duration      time.Duration // of one saturated run
-	SeriesCounts  []int         // for cardinality
-	QueryRows     int           // seconds of data of 2,000 series
-	RestartSeries []int
-	DiskRows      int // seconds of data of 2,000 series
-	MemoryLimit   int64
-	MemoryPoints  int64         // most points written to exceed the limit
-	QueryDuration time.Duration // of one kind of query at one concurrency
-	RestDuration  time.Duration // wait before memory is read a second time
-	Reads         ReadScale     // of workload queries
+	Name              string
+	Duration          time.Duration // of one saturated run
+	SeriesCounts      []int         // for cardinality
+	QueryRows         int           // seconds of data of 2,000 series
+	RestartSeries     []int
+	DiskRows          int // seconds of data of 2,000 series
+	MemoryLimit       int64
+	MemoryPoints      int64         // most points written to exceed the limit
+	QueryDuration     time.Duration // of one kind of query at one concurrency
+	RestDuration      time.Duration // wait before memory is read a second time
+	Reads             ReadScale     // of workload queries
+	SustainedDuration time.Duration // of workload sustained
+	ChurnSeries       int           // live, of workload churn
+	ChurnRounds       int
 }
 
 // Connections and series of the saturated workloads, as in the budgets.
@@ -65,7 +68,8 @@ var scales = [...]Scale{
 		Name: "small", Duration: 3 * time.Second, SeriesCounts: []int{100_000}, QueryRows: 7_200,
 		RestartSeries: []int{100_000}, DiskRows: 4_000, MemoryLimit: 64 << 20, MemoryPoints: 100_000_000,
 		QueryDuration: time.Second, RestDuration: 2 * time.Second,
-		Reads: ReadScale{LongDays: 3, WideSeries: 10_000, ManySeries: 100_000, WriteRate: 100_000},
+		Reads:             ReadScale{LongDays: 3, WideSeries: 10_000, ManySeries: 100_000, WriteRate: 100_000},
+		SustainedDuration: 20 * time.Second, ChurnSeries: 20_000, ChurnRounds: 60,
 	},
 	full("full", 1_000_000),
 	full("large", 2_000_000),
@@ -77,7 +81,8 @@ func full(name string, manySeries int) Scale {
 		Name: name, Duration: 12 * time.Second, SeriesCounts: []int{100_000, 1_000_000, 2_000_000}, QueryRows: 25_000,
 		RestartSeries: []int{100_000, 1_000_000}, DiskRows: 20_000, MemoryLimit: 128 << 20, MemoryPoints: 500_000_000,
 		QueryDuration: 5 * time.Second, RestDuration: 8 * time.Second,
-		Reads: ReadScale{LongDays: 30, WideSeries: 100_000, ManySeries: manySeries, WriteRate: 500_000},
+		Reads:             ReadScale{LongDays: 30, WideSeries: 100_000, ManySeries: manySeries, WriteRate: 500_000},
+		SustainedDuration: 5 * time.Minute, ChurnSeries: 100_000, ChurnRounds: 300,
 	}
 }
 

@@ -110,10 +110,11 @@ func streams(server *target.Server, protocol target.Protocol, count, rows int, n
 // fleet is many devices, divided over connections, that send a row each round.
 type fleet struct {
 	parts [][]*workload.Device
+	next  int // number of the next device
 }
 
 func newFleet(devices int) *fleet {
-	f := &fleet{parts: make([][]*workload.Device, cardinalityConns)}
+	f := &fleet{parts: make([][]*workload.Device, cardinalityConns), next: devices}
 	for number := range devices {
 		part := number % cardinalityConns
 		f.parts[part] = append(f.parts[part], workload.NewDevice(seed, number, false))

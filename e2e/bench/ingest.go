@@ -52,7 +52,7 @@ func runIngest(ctx context.Context, b *bench, t target.Target) error {
 				which += ", 10 % reads"
 			}
 			err := b.with(ctx, t, nil, 0, func(server *target.Server) error {
-				_, err := ingestOnce(ctx, b, server, protocol, reads, which)
+				_, _, err := ingestOnce(ctx, b, server, protocol, reads, which)
 				return err
 			})
 			if err != nil {
@@ -63,8 +63,8 @@ func runIngest(ctx context.Context, b *bench, t target.Target) error {
 	return nil
 }
 
-// ingestOnce returns the processor time that a million points cost the server.
-func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, reads bool, which string) (time.Duration, error) {
+// ingestOnce returns what was sent, and the processor time that a million points cost the server.
+func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, reads bool, which string) (*load.Result, time.Duration, error) {
 	rings := make([]*ring, connectionCount)
 	feeds := make([]load.Feed, connectionCount)
 	for i := range rings {
@@ -76,31 +76,31 @@ func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol t
 	}
 	before, err := server.Usage()
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	clientBefore, err := harness.ReadUsage(os.Getpid())
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	result, err := send(ctx, server, protocol, feeds, b.config.Scale.Duration, 0)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	clientAfter, err := harness.ReadUsage(os.Getpid())
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	after, err := server.Usage()
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	reportIngest(b, which, protocol, result, before, after)
 	b.lower(which, "client cores used", "cores", (clientAfter.CPU-clientBefore.CPU).Seconds()/result.Elapsed.Seconds())
 	if err := server.Publish(ctx, server); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	perMillion := float64(after.CPU-before.CPU) * 1e6 / float64(max(1, result.Points))
-	return time.Duration(perMillion), checkRings(ctx, server, protocol.Form(), rings, result.Points)
+	return result, time.Duration(perMillion), checkRings(ctx, server, protocol.Form(), rings, result.Points)
 }
 
 // hourQuery asks for the mean of a series over its last hour.

@@ -16,11 +16,12 @@ type Report struct {
 	Versions map[string]string
 }
 
-// WriteMarkdown writes the page: where and how, then a table for each workload
+// WriteMarkdown writes the page: where and how, the aims, then a table for each workload
 // with the targets side by side. Ratios above 1 mean that TickMesh is better.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var page strings.Builder
 	r.writeHead(&page)
+	r.writeAims(&page)
 	for _, name := range r.Config.Workloads {
 		r.writeTable(&page, name)
 	}
@@ -58,7 +59,7 @@ func (r *Report) writeTable(page *strings.Builder, name string) {
 		rule += "---|"
 	}
 	for _, target := range r.Config.Targets {
-		if target.Name() != "tickmesh" {
+		if target.Name() != measured {
 			fmt.Fprintf(page, " × %s |", target.Name())
 			rule += "---|"
 		}
@@ -70,10 +71,10 @@ func (r *Report) writeTable(page *strings.Builder, name string) {
 			fmt.Fprintf(page, " %s |", row.ByTarget[target.Name()].text())
 		}
 		for _, target := range r.Config.Targets {
-			if target.Name() == "tickmesh" {
+			if target.Name() == measured {
 				continue
 			}
-			if ratio, ok := row.ratio("tickmesh", target.Name()); ok {
+			if ratio, ok := row.ratio(measured, target.Name()); ok {
 				fmt.Fprintf(page, " %s |", short(ratio))
 			} else {
 				page.WriteString(" – |")

@@ -22,13 +22,20 @@ type question struct {
 	points         int  // values in the answer
 }
 
+// Questions that aims are of.
+const (
+	minutesOverAll = "1 h by minute over 2,000 series"
+	minutesOfEach  = "1 h by minute of each of 2,000 series"
+)
+
 var questions = [...]question{
 	{"point of 1 series", target.Point, true, true, 1},
 	{"1 h of 1 series", target.Raw, true, true, 3600},
 	{"1 h mean of 1 series", target.Mean, true, true, 1},
 	{"1 h by minute of 1 series", target.Minutes, true, true, 60},
 	{"1 h by minute over 10 series", target.Minutes, true, false, 60},
-	{"1 h by minute over 2,000 series", target.Minutes, false, false, 60},
+	{minutesOverAll, target.Minutes, false, false, 60},
+	{minutesOfEach, target.EachMinutes, false, false, 60 * connectionCount * workload.SensorCount},
 }
 
 // draw makes a query; hours is the number of whole hours of data.

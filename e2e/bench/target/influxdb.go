@@ -149,14 +149,17 @@ func (InfluxDB) QueryPath(q Query) string {
 		where = append(where, "sensor = '"+workload.SensorName(q.Sensor)+"'")
 	}
 	switch q.Kind {
-	case Mean, Minutes:
+	case Mean, Minutes, EachMinutes:
 		column = "mean(" + column + ")"
 	case Count:
 		column = "count(" + column + ")"
 	}
 	statement := "SELECT " + column + " FROM " + workload.Metric + " WHERE " + strings.Join(where, " AND ")
-	if q.Kind == Minutes {
+	switch q.Kind {
+	case Minutes:
 		statement += " GROUP BY time(1m)"
+	case EachMinutes:
+		statement += " GROUP BY time(1m), *"
 	}
 	return "/query?epoch=s&db=" + influxDBDatabase + "&q=" + url.QueryEscape(statement)
 }
@@ -191,15 +194,20 @@ func (InfluxDB) Parse(q Query, body []byte) (Answer, error) {
 // reduceRow leaves out the time, the first column, and columns without a value.
 func reduceRow(kind Kind, row []*float64) []float64 {
 	var sum float64
+	var each []float64
 	count := 0
 	for _, value := range row[min(1, len(row)):] {
 		if value != nil {
 			sum += *value
+			each = append(each, *value)
 			count++
 		}
 	}
 	if count == 0 {
 		return nil
+	}
+	if kind == EachMinutes {
+		return each
 	}
 	if kind != Count {
 		sum /= float64(count)

@@ -7,6 +7,9 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
+// SinkName is what the command line calls Sink.
+const SinkName = "sink"
+
 // Sink is e2e/cmd/sink, a server that reads everything and stores nothing. What it costs, no server that is written with Go's
 // package net can go below.
 type Sink struct {
@@ -14,7 +17,7 @@ type Sink struct {
 }
 
 // Name implements Target.
-func (Sink) Name() string { return "sink" }
+func (Sink) Name() string { return SinkName }
 
 // Version implements Target.
 func (Sink) Version(context.Context) (string, error) {

@@ -98,11 +98,12 @@ type Kind uint8
 
 // The kinds of query. All leave out what is at ToS and later.
 const (
-	Point   Kind = iota // the sample of one series at FromS
-	Raw                 // all samples of one series
-	Mean                // one mean of each series, averaged over the series
-	Minutes             // means of whole minutes, averaged over the series
-	Count               // number of samples of all series
+	Point       Kind = iota // the sample of one series at FromS
+	Raw                     // all samples of one series
+	Mean                    // one mean of each series, averaged over the series
+	Minutes                 // means of whole minutes, averaged over the series
+	EachMinutes             // means of whole minutes of each series
+	Count                   // number of samples of all series
 )
 
 // All stands for every device or every sensor in a Query.
@@ -114,7 +115,7 @@ type Query struct {
 	Form       workload.Form // how the data was written
 	Device     int           // or All
 	Sensor     int           // or All
-	FromS, ToS int64         // seconds; a whole minute for Minutes
+	FromS, ToS int64         // seconds; a whole minute for Minutes and EachMinutes
 }
 
 // Answer is what a server said, reduced to what can be checked.

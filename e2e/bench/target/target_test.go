@@ -15,6 +15,7 @@ var (
 	oneLineSeries = Query{Kind: Mean, Form: workload.Line, Device: 3, Sensor: 4, FromS: 1_700_006_400, ToS: 1_700_010_000}
 	onePutSeries  = Query{Kind: Raw, Form: workload.Put, Device: 3, Sensor: 4, FromS: 1_700_006_400, ToS: 1_700_010_000}
 	everything    = Query{Kind: Minutes, Form: workload.Line, Device: All, Sensor: All, FromS: 1_700_006_400, ToS: 1_700_010_000}
+	each          = Query{Kind: EachMinutes, Form: workload.Line, Device: All, Sensor: All, FromS: 1_700_006_400, ToS: 1_700_010_000}
 )
 
 // The paths are written out, decoded, as a person would type them.
@@ -27,6 +28,10 @@ func TestQueryPaths(t *testing.T) {
 		{TickMesh{}, oneLineSeries, "/api/query?start=1700006400&end=1700010000&arrays=true&m=avg:0all-avg:m{device=d_3,_field=s_4}"},
 		{TickMesh{}, onePutSeries, "/api/query?start=1700006400&end=1700009999&arrays=true&m=none:m{device=d_3,sensor=s_4}"},
 		{TickMesh{}, everything, "/api/query?start=1700006400&end=1700009999&arrays=true&m=avg:1m-avg:m"},
+		{TickMesh{}, each, "/api/query?start=1700006400&end=1700009999&arrays=true&m=none:1m-avg:m"},
+		{TickTock{}, each, "/api/query?start=1700006400&end=1700009999&m=none:1m-avg:m"},
+		{VictoriaMetrics{}, each, `/api/v1/query_range?nocache=1&start=1700006459&end=1700009999&step=60&query=avg_over_time({__name__=~"m_s_[0-9]"}[1m]) keep_metric_names`},
+		{InfluxDB{}, each, "/query?epoch=s&db=bench&q=SELECT mean(/^s_/) FROM m WHERE time >= 1700006400s AND time < 1700010000s GROUP BY time(1m), *"},
 		{TickTock{}, oneLineSeries, "/api/query?start=1700006400&end=1700009999&m=none:m{device=d_3,_field=s_4}"},
 		{TickTock{}, onePutSeries, "/api/query?start=1700006400&end=1700009999&m=none:m{device=d_3,sensor=s_4}"},
 		{TickTock{}, everything, "/api/query?start=1700006400&end=1700009999&m=avg:1m-avg:m"},
@@ -65,6 +70,8 @@ func TestParse(t *testing.T) {
 		{InfluxDB{}, Mean, `{"results":[{"statement_id":0,"series":[{"name":"m","columns":["time","mean_s_0","mean_s_1"],"values":[[0,2,4]]}]}]}`, Answer{1, 3}},
 		{InfluxDB{}, Count, `{"results":[{"statement_id":0,"series":[{"name":"m","columns":["time","count_s_0","count_s_1"],"values":[[0,2,4]]}]}]}`, Answer{1, 6}},
 		{InfluxDB{}, Minutes, `{"results":[{"statement_id":0,"series":[{"name":"m","columns":["time","mean_s_0"],"values":[[0,2],[60,null],[120,4]]}]}]}`, Answer{2, 3}},
+		{InfluxDB{}, EachMinutes, `{"results":[{"statement_id":0,"series":[{"name":"m","tags":{"device":"d_1"},"columns":["time","mean_s_0","mean_s_1"],"values":[[0,2,4],[60,null,6]]},{"name":"m","tags":{"device":"d_2"},"columns":["time","mean_s_0"],"values":[[0,8]]}]}]}`, Answer{4, 5}},
+		{TickMesh{}, EachMinutes, `[{"metric":"m","tags":{"device":"d_1"},"aggregateTags":[],"dps":[[60,1],[120,2]]},{"metric":"m","tags":{"device":"d_2"},"aggregateTags":[],"dps":[[60,6]]}]`, Answer{3, 3}},
 	} {
 		got, err := test.target.Parse(Query{Kind: test.kind}, []byte(test.body))
 		if err != nil || got != test.want {

@@ -78,14 +78,14 @@ func (t TickMesh) WritePath() string { return "/api/write?precision=s" }
 
 // QueryPath implements Target.
 func (t TickMesh) QueryPath(q Query) string {
-	function := map[Kind]string{Point: "none", Raw: "none", Mean: "avg:0all-avg", Minutes: "avg:1m-avg", Count: "sum:0all-count"}[q.Kind]
+	function := map[Kind]string{Point: "none", Raw: "none", Mean: "avg:0all-avg", Minutes: "avg:1m-avg", EachMinutes: "none:1m-avg", Count: "sum:0all-count"}[q.Kind]
 	to := q.ToS - 1 // OpenTSDB's end is inclusive
 	switch q.Kind {
 	case Point:
 		to = q.FromS
 	case Mean, Count:
 		to = q.ToS // but a window over all of the range ends before it
-	case Raw, Minutes:
+	case Raw, Minutes, EachMinutes:
 	}
 	return fmt.Sprintf("/api/query?start=%d&end=%d&arrays=true&m=%s", q.FromS, to, openTSDBSelector(q, function))
 }

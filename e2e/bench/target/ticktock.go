@@ -16,6 +16,7 @@ import (
 // query language.
 type TickTock struct {
 	Program string
+	Built   string // its version; "": that of the file
 }
 
 // Name implements Target.
@@ -23,7 +24,7 @@ func (TickTock) Name() string { return "ticktock" }
 
 // Version implements Target: the program tells it only when it starts.
 func (t TickTock) Version(context.Context) (string, error) {
-	return builtVersion(t.Program, "ticktock")
+	return builtVersion(t.Program, t.Built, "ticktock")
 }
 
 // tickTockConfig leaves the server's defaults, its log of appends among them, but for where
@@ -79,7 +80,7 @@ func (TickTock) WritePath() string { return "/api/write" }
 
 // QueryPath implements Target.
 func (TickTock) QueryPath(q Query) string {
-	function := map[Kind]string{Point: "none", Raw: "none", Mean: "none", Minutes: "avg:1m-avg", Count: "sum:1h-count"}[q.Kind]
+	function := map[Kind]string{Point: "none", Raw: "none", Mean: "none", Minutes: "avg:1m-avg", EachMinutes: "none:1m-avg", Count: "sum:1h-count"}[q.Kind]
 	to := q.ToS - 1
 	if q.Kind == Point {
 		to = q.FromS
@@ -107,7 +108,7 @@ func (TickTock) Parse(q Query, body []byte) (Answer, error) {
 		answer.Points = min(answer.Points, 1) // the mean of all samples, which the server does not make
 	case Count:
 		answer.Points = 1 // of hours, which are summed
-	case Point, Raw, Minutes:
+	case Point, Raw, Minutes, EachMinutes:
 	}
 	return answer, nil
 }
@@ -119,10 +120,14 @@ func (TickTock) Compact(context.Context, *Server) error { return nil }
 func (TickTock) SeriesMax() (int, string) { return 0, "" }
 
 // builtVersion describes a program that was built from its sources by its file: "ticktock, built 2026-11-22".
-func builtVersion(program, name string) (string, error) {
+// What is known of it already goes before that.
+func builtVersion(program, known, name string) (string, error) {
 	info, err := os.Stat(program)
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", ErrNotInstalled, strconv.Quote(program))
+	}
+	if known != "" {
+		return known, nil
 	}
 	return name + ", built from its sources on " + info.ModTime().UTC().Format("2006-01-02"), nil
 }

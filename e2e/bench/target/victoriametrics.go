@@ -17,6 +17,7 @@ import (
 // VictoriaMetrics is the single-node server, asked through its Prometheus query API.
 type VictoriaMetrics struct {
 	Program string // built from its sources; "" is that of Debian's package victoria-metrics
+	Built   string // the version of Program; "": that of the file
 }
 
 const victoriaMetricsProgram = "victoria-metrics"
@@ -27,7 +28,7 @@ func (VictoriaMetrics) Name() string { return "victoria-metrics" }
 // Version implements Target.
 func (v VictoriaMetrics) Version(ctx context.Context) (string, error) {
 	if v.Program != "" {
-		return builtVersion(v.Program, "victoria-metrics")
+		return builtVersion(v.Program, v.Built, "victoria-metrics")
 	}
 	return packageVersion(ctx, victoriaMetricsProgram, "victoria-metrics")
 }
@@ -120,9 +121,14 @@ func (v VictoriaMetrics) QueryPath(q Query) string {
 		return instant(fmt.Sprintf("%s[%ds]", selector, span), last)
 	case Mean:
 		return instant(fmt.Sprintf("avg(avg_over_time(%s[%ds]))", selector, span), last)
-	case Minutes:
-		return fmt.Sprintf("/api/v1/query_range?nocache=1&start=%d&end=%d&step=60&query=%s", q.FromS+59, last,
-			url.QueryEscape(fmt.Sprintf("avg(avg_over_time(%s[1m]))", selector)))
+	case Minutes, EachMinutes:
+		expression := fmt.Sprintf("avg_over_time(%s[1m])", selector)
+		if q.Kind == Minutes {
+			expression = "avg(" + expression + ")"
+		} else if q.Sensor == All { // one of each name, which the function drops
+			expression = fmt.Sprintf("avg_over_time(%s[1m]) keep_metric_names", selector)
+		}
+		return fmt.Sprintf("/api/v1/query_range?nocache=1&start=%d&end=%d&step=60&query=%s", q.FromS+59, last, url.QueryEscape(expression))
 	default:
 		return instant(fmt.Sprintf("sum(count_over_time(%s[%ds]))", selector, span), last)
 	}

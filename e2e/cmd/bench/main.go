@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -23,13 +24,14 @@ import (
 
 // options are the command line.
 type options struct {
-	targets, workloads, scale string
-	duration                  time.Duration
-	runs, serverCPUs          int
-	dir, out                  string
-	binary, etcd              string
-	walSync, flags            string
-	victoriaMetrics, tickTock string
+	targets, workloads, scale             string
+	duration                              time.Duration
+	runs, serverCPUs                      int
+	dir, out                              string
+	binary, etcd                          string
+	walSync, flags                        string
+	victoriaMetrics, tickTock             string // programs,
+	victoriaMetricsSource, tickTockSource string // or what they are built from
 }
 
 func main() {
@@ -51,14 +53,16 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	set.StringVar(&o.workloads, "workload", "all", "workloads: all, or a list of numbers or "+strings.Join(bench.Workloads(), ", "))
 	set.StringVar(&o.scale, "scale", "small", "size of the work: small, full or large")
 	set.DurationVar(&o.duration, "duration", 0, "of one saturated run (default: by scale)")
-	set.IntVar(&o.runs, "runs", 1, "repetitions of the ingest, query and cluster workloads, 1 to 20")
-	set.IntVar(&o.serverCPUs, "server-cpus", 2, "cores that the server is pinned to; the client gets the others")
+	set.IntVar(&o.runs, "runs", 3, "repetitions of the ingest, query and cluster workloads, 1 to 20")
+	set.IntVar(&o.serverCPUs, "server-cpus", 0, "cores that the server is pinned to; the client gets the others (default: half of the machine's)")
 	set.StringVar(&o.dir, "dir", os.TempDir(), "folder for data folders")
 	set.StringVar(&o.out, "out", "", "file for the page (default: standard output)")
 	set.StringVar(&o.binary, "binary", "", "the tickmesh binary (default: built from this module)")
 	set.StringVar(&o.etcd, "etcd", "", "the program e2e/cmd/etcd, for clusters (default: built from this module)")
 	set.StringVar(&o.victoriaMetrics, "victoria-metrics", "", "a victoria-metrics binary that was built from its sources (default: that of Debian's package)")
 	set.StringVar(&o.tickTock, "ticktock", "", "the binary bin/tt of TickTock, which target ticktock needs")
+	set.StringVar(&o.tickTockSource, "ticktock-source", os.Getenv("TICKTOCK_SOURCE"), "a git repository of TickTock, which is built, unless -ticktock is given (environment: TICKTOCK_SOURCE)")
+	set.StringVar(&o.victoriaMetricsSource, "victoria-metrics-source", os.Getenv("VICTORIA_METRICS_SOURCE"), "a git repository of VictoriaMetrics, which is built, unless -victoria-metrics is given (environment: VICTORIA_METRICS_SOURCE)")
 	set.StringVar(&o.walSync, "wal-sync", "interval", "tickmesh's --wal-sync")
 	set.StringVar(&o.flags, "tickmesh-flags", "", "further flags of tickmesh standalone and node, separated by spaces")
 	if err := set.Parse(args); err != nil {
@@ -134,7 +138,7 @@ func configure(o options, stderr io.Writer) (bench.Config, error) {
 	if err != nil {
 		return bench.Config{}, err
 	}
-	server, client, shared, err := harness.SplitCPUs(available, o.serverCPUs)
+	server, client, shared, err := harness.SplitCPUs(available, cmp.Or(o.serverCPUs, max(1, len(available)/2)))
 	return bench.Config{
 		Workloads: names, Scale: scale, Runs: o.runs, ServerCPUs: server, ClientCPUs: client,
 		Shared: shared, Log: stderr,
@@ -164,17 +168,17 @@ func targets(ctx context.Context, o options, dir string, clusters bool) ([]targe
 			}
 			found = append(found, tickmesh)
 		case "victoria-metrics":
-			path, err := absolute(o.victoriaMetrics)
+			source, err := source(ctx, o.victoriaMetrics, o.victoriaMetricsSource, dir, target.BuildVictoriaMetrics)
 			if err != nil {
 				return nil, err
 			}
-			found = append(found, target.VictoriaMetrics{Program: path})
+			found = append(found, target.VictoriaMetrics{Program: source.Program, Built: source.Version})
 		case "ticktock":
-			path, err := absolute(o.tickTock)
+			source, err := source(ctx, o.tickTock, o.tickTockSource, dir, target.BuildTickTock)
 			if err != nil {
 				return nil, err
 			}
-			found = append(found, target.TickTock{Program: path})
+			found = append(found, target.TickTock{Program: source.Program, Built: source.Version})
 		case "sink":
 			path, err := harness.BuildProgram(ctx, filepath.Join(dir, "sink"), "./e2e/cmd/sink")
 			if err != nil {
@@ -192,12 +196,19 @@ func targets(ctx context.Context, o options, dir string, clusters bool) ([]targe
 	return found, nil
 }
 
-// absolute returns the absolute path of a program, as servers are started in folders of their own; "" if none is given.
-func absolute(path string) (string, error) {
-	if path == "" {
-		return "", nil
+// source returns a peer's program: the one that is named, whose path is made absolute, as servers are started in folders of
+// their own, or else what is built from its repository; none if neither is given.
+func source(ctx context.Context, program, repository, dir string, build func(ctx context.Context, repository, dir string) (target.Source, error)) (target.Source, error) {
+	switch {
+	case program != "":
+		path, err := filepath.Abs(program)
+		return target.Source{Program: path}, err
+	case repository != "":
+		fmt.Fprintln(os.Stderr, "building", repository)
+		return build(ctx, repository, dir)
+	default:
+		return target.Source{}, nil
 	}
-	return filepath.Abs(path)
 }
 
 // program returns the absolute path of a program, which is built when none is given.
