@@ -81,6 +81,14 @@ func (TickTock) WritePath() string { return "/api/write" }
 // QueryPath implements Target.
 func (TickTock) QueryPath(q Query) string {
 	function := map[Kind]string{Point: "none", Raw: "none", Mean: "none", Minutes: "avg:1m-avg", EachMinutes: "none:1m-avg", Count: "sum:1h-count"}[q.Kind]
+	if q.Kind == Count { // a window that is cut has no value
+		switch {
+		case q.FromS%60 != 0 || q.ToS%60 != 0:
+			function = "sum:1s-count"
+		case q.FromS%3600 != 0 || q.ToS%3600 != 0:
+			function = "sum:1m-count"
+		}
+	}
 	to := q.ToS - 1
 	if q.Kind == Point {
 		to = q.FromS
@@ -107,7 +115,7 @@ func (TickTock) Parse(q Query, body []byte) (Answer, error) {
 	case Mean:
 		answer.Points = min(answer.Points, 1) // the mean of all samples, which the server does not make
 	case Count:
-		answer.Points = 1 // of hours, which are summed
+		answer.Points = 1 // of windows, which are summed
 	case Point, Raw, Minutes, EachMinutes:
 	}
 	return answer, nil
