@@ -72,28 +72,24 @@ type asyncSync struct {
 	count   [8]byte // what is read from done
 }
 
-// ioControl is struct iocb of linux/aio_abi.h, of machines with 64 bits and little-endian order.
+// ioControl is struct iocb of linux/aio_abi.h, of machines with 64 bits and little-endian order. What a sync does not use has to be
+// zero.
 type ioControl struct {
-	data       uint64
-	key        uint32
-	rwFlags    int32
+	_          uint64 // data
+	_          uint64 // key, flags of reads and writes
 	operation  uint16
-	priority   int16
+	_          int16 // priority
 	descriptor uint32
-	buffer     uint64
-	bytes      uint64
-	offset     int64
-	reserved   uint64
+	_          [4]uint64 // buffer, bytes, offset, reserved
 	flags      uint32
 	event      uint32 // the eventfd's descriptor
 }
 
 // ioEvent is struct io_event of linux/aio_abi.h.
 type ioEvent struct {
-	data    uint64
-	control uint64
-	result  int64
-	result2 int64
+	_      [2]uint64 // data, control
+	result int64
+	_      int64
 }
 
 const (
