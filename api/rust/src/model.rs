@@ -61,7 +61,7 @@ impl Series {
 
     /// Returns a series of the default database that has no tags. Errors: `Invalid` for an empty metric.
     pub fn without_tags(metric: impl Into<Name>) -> Result<Self, Error> {
-        Self::new(metric, [(Name::default(), Name::default()); 0])
+        Self::new(metric, Vec::<(Name, Name)>::new())
     }
 
     /// Returns the same series in another database; the default one is empty.

@@ -53,12 +53,12 @@ impl Matcher {
 
     /// The series has the tag.
     pub fn present(name: impl Into<Name>) -> Self {
-        Self::new(name, proto::MatchKind::Present, [Name::default(); 0])
+        Self::new(name, proto::MatchKind::Present, Vec::<Name>::new())
     }
 
     /// The series does not have the tag.
     pub fn absent(name: impl Into<Name>) -> Self {
-        Self::new(name, proto::MatchKind::Absent, [Name::default(); 0])
+        Self::new(name, proto::MatchKind::Absent, Vec::<Name>::new())
     }
 }
 

@@ -589,30 +589,34 @@ struct Secure {
 impl Secure {
     fn start() -> Self {
         let files = Folder::new();
-        let run = |args: &[&str]| String::from_utf8(command().args(args).output().unwrap().stdout).unwrap();
+        let run = |args: &[&str]| {
+            let out = command().args(args).output().unwrap();
+            assert!(out.status.success(), "{args:?}: {out:?}");
+            String::from_utf8(out.stdout).unwrap()
+        };
         let made = run(&["auth", "token"]);
         let word = |name: &str| {
             let (_, rest) = made.split_once(name).unwrap();
             rest.split_whitespace().next().unwrap().to_owned()
         };
-        let dir = files.join("");
+        let dir = files.join("certs");
         run(&["certs", "--dir", dir.to_str().unwrap(), "router/r1=127.0.0.1,localhost"]);
         let users = format!(
             "users:\n  - name: it\n    tokens: [{}]\n    rights: {{default: read}}\n",
             word("file:")
         );
-        std::fs::write(files.join("auth.yaml"), users).unwrap();
+        std::fs::write(dir.join("auth.yaml"), users).unwrap();
         let mut flags = Vec::new();
         for (flag, file) in [
             ("--auth-file", "auth.yaml"),
             ("--tls-cert", "router-r1.crt"),
             ("--tls-key", "router-r1.key"),
         ] {
-            flags.extend([flag.to_owned(), files.join(file).to_str().unwrap().to_owned()]);
+            flags.extend([flag.to_owned(), dir.join(file).to_str().unwrap().to_owned()]);
         }
         Self {
             server: Standalone::start(flags),
-            ca: std::fs::read(files.join("ca.crt")).unwrap(),
+            ca: std::fs::read(dir.join("ca.crt")).unwrap(),
             token: word("client:"),
             _files: files,
         }

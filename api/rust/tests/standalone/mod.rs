@@ -68,6 +68,7 @@ impl Standalone {
             .args(["--log-format", "json", "--put-addr", "", "--line-addr", ""])
             .args(["--http-addr", &self.http, "--grpc-addr", &self.address])
             .args(&self.flags)
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("bin/tickmesh is built by `go build -o bin/tickmesh .`");

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Tests the Rust client: compares the generated code with the .proto files, and runs formatter,
+# linter, and the tests, which start bin/tickmesh themselves, with the versions that
+# api/rust/versions.lock pins. Rust is installed where there is none and that can be done.
+set -eu
+cd "$(dirname "$0")/../.."
+hack/scripts/rust.sh 1.85 || exec go run ./hack/skips -script rust
+[ -x bin/tickmesh ] || go build -trimpath -o bin/tickmesh .
+made=$(mktemp)
+trap 'rm -f "$made"' EXIT
+timeout 20m hack/scripts/rust-generate.sh "$made"
+cmp "$made" api/rust/src/proto.rs || {
+	echo "run hack/scripts/rust-generate.sh, and commit api/rust/src/proto.rs" >&2
+	exit 1
+}
+if cargo clippy --version >/dev/null 2>&1; then
+	(cd api/rust && timeout 20m cargo clippy --quiet --locked --workspace --all-targets -- -D warnings)
+else
+	go run ./hack/skips -script rust-clippy
+fi
+cd api/rust
+cargo fmt --all --check
+timeout 20m cargo test --quiet --locked
