@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests need and the machine lacks: a C compiler for the race
 # detector, Python's venv for the tests of the Python client, and Node.js for those of the
-# TypeScript client.
+# TypeScript client, and Rust for those of the Rust client.
 # The end-to-end tests install their collectors themselves.
 #
 #	hack/scripts/prepare.sh              for `make test`
@@ -46,3 +46,4 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || install python3-venv ||
 	echo "python3-venv cannot be installed: the Python client's tests cannot run" >&2
 hack=$(dirname "$0")
 "$hack/node.sh" 18 || echo "the TypeScript client's tests cannot run" >&2
+"$hack/rust.sh" 1.85 || echo "the Rust client's tests cannot run" >&2

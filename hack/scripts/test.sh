@@ -134,6 +134,7 @@ stage processes await
 stage attack-core go_test attack-core -count=1 -race -tags invariants -timeout 40m ./e2e/attack
 stage python hack/scripts/python-test.sh
 stage typescript hack/scripts/typescript-test.sh
+stage rust hack/scripts/rust-test.sh
 stage fuzz-short hack/scripts/fuzz.sh short
 if [ "$tier" = all ]; then
 	# shellcheck disable=SC2086

@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 /// Returns a command of the program.
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bin/tickmesh").into();
     Command::new(std::env::var_os("TICKMESH_BINARY").unwrap_or(built))
 }
 
 /// A folder that is removed at the end.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{number}", std::process::id()));
@@ -26,7 +26,7 @@ impl Folder {
         Self(path)
     }
 
-    pub fn join(&self, name: &str) -> PathBuf {
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -37,18 +37,18 @@ impl Drop for Folder {
     }
 }
 
-pub struct Standalone {
+pub(crate) struct Standalone {
     folder: Folder,
     flags: Vec<String>,
     process: Option<Child>,
     /// Of its gRPC port: chosen at the first start, kept after.
-    pub address: String,
-    pub http: String,
+    pub(crate) address: String,
+    pub(crate) http: String,
 }
 
 impl Standalone {
     /// Starts it and waits until it listens.
-    pub fn start(flags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub(crate) fn start(flags: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut server = Self {
             folder: Folder::new(),
             flags: flags.into_iter().map(Into::into).collect(),
@@ -60,7 +60,7 @@ impl Standalone {
         server
     }
 
-    pub fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         let mut process = command()
             .arg("standalone")
             .arg("--data-dir")
@@ -96,7 +96,7 @@ impl Standalone {
     }
 
     /// Kills it with all that it holds in memory, and waits for its end.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill().unwrap();
             process.wait().unwrap();
@@ -104,7 +104,7 @@ impl Standalone {
     }
 
     /// Returns the answer to a GET over HTTP, without its head.
-    pub fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let mut stream = TcpStream::connect(&self.http).unwrap();
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
         let mut answer = String::new();
