@@ -180,7 +180,7 @@ fn questions_are_answered_as_those_of_others() {
             .collect()
             .await
             .unwrap();
-        assert_eq!(found, [b.clone()]);
+        assert_eq!(found, std::slice::from_ref(&b));
         let one = client
             .series(&db.selector("cpu"), 1, Read::new())
             .await
