@@ -23,7 +23,7 @@ trap end EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 mkdir -p .cache/kubernetes
-go test -c -o "$program" ./e2e/kubernetes
+go test -c -vet=off -o "$program" ./e2e/kubernetes
 # The shell hears of signals while it waits for a child in the background, and only then.
 # The bound is for a machine that does not get on at all: each phase has its own.
 events=$PWD/.cache/tests/kubernetes
