@@ -12,7 +12,7 @@ venv=$PWD/.cache/python
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check -e 'api/python[test]'
 
-[ -x bin/tickmesh ] || go build -trimpath -o bin/tickmesh .
+go build -trimpath -o bin/tickmesh . # one that is there may be of other sources
 dir=$(mktemp -d)
 ./bin/tickmesh standalone --data-dir "$dir/data" --wal-sync interval --log-format json \
 	--http-addr 127.0.0.1:0 --put-addr '' --line-addr '' --graphite-addr 127.0.0.1:0 --grpc-addr 127.0.0.1:0 >"$dir/out" 2>"$dir/log" &

@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 hack/scripts/node.sh 18 || exec go run ./hack/skips -script typescript
-[ -x bin/tickmesh ] || go build -trimpath -o bin/tickmesh .
+go build -trimpath -o bin/tickmesh . # one that is there may be of other sources
 (cd api/typescript && npm ci --silent --no-progress)
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
