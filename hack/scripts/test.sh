@@ -124,6 +124,8 @@ stage packages go_test packages -race -tags invariants -timeout 50m $raced
 # one goroutine, allocations, the simulator, which runs one goroutine at a time in each world, and
 # a life of a node, which would take ten times as long.
 stage sources go_test sources -count=1 ./hack/checks
+# Some tests change each byte in turn, or draw often; under the race detector they took samples.
+stage exhaustive go_test exhaustive -tags invariants -timeout 20m ./node/storage/index
 stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
 stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim ./e2e/years
 stage images module_test images hack/images

@@ -59,6 +59,15 @@ func everythingOf(p *part) (all string, err error) {
 	return text.String(), nil
 }
 
+// rotStep returns the distance between the bytes that a test changes: every few-th, or fewer where it
+// would take too long.
+func rotStep(step int) int {
+	if exhaustive && !testing.Short() {
+		return step
+	}
+	return step * 11 // coprime to the eight bits, of which each byte loses another
+}
+
 // TestEachRottenByteIsFound changes every byte of a part in turn: whoever reads it is told, or reads the same.
 func TestEachRottenByteIsFound(t *testing.T) {
 	t.Parallel()
@@ -80,8 +89,9 @@ func TestEachRottenByteIsFound(t *testing.T) {
 		if err != nil || len(want) == 0 {
 			t.Fatal(way, err)
 		}
-		told := 0
-		for at := range len(body) - partFooter {
+		told, changed := 0, 0
+		for at := 0; at < len(body)-partFooter; at += rotStep(1) {
+			changed++
 			body[at] ^= 1 << (at % 8)
 			got, err := ask(p)
 			if err == nil && !slices.Equal(got, want) {
@@ -92,8 +102,8 @@ func TestEachRottenByteIsFound(t *testing.T) {
 			}
 			body[at] ^= 1 << (at % 8)
 		}
-		if told == 0 || way == "all" && told < len(body)*9/10 {
-			t.Errorf("%s: %d of %d bytes were told of", way, told, len(body))
+		if told == 0 || way == "all" && told < changed*9/10 {
+			t.Errorf("%s: %d of %d changed bytes were told of", way, told, changed)
 		}
 	}
 }
@@ -169,7 +179,7 @@ func TestEachRottenBlockOfPostingIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			told := 0
-			for at := 0; at < len(body); at += 211 {
+			for at := 0; at < len(body); at += rotStep(211) {
 				body[at] ^= 1 << (at % 8)
 				answer, err := ask(way)
 				switch {
