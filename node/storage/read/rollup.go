@@ -16,7 +16,7 @@ import (
 type rollupPlan struct {
 	widthMs int64 // of the rollups: segment.HourMs or segment.DayMs; 0: none are used
 	sums    bool  // sums are wanted
-	ends    bool  // first and last values are wanted, which days alone have
+	ends    bool  // first and last values are wanted
 	digests bool  // of days, which are recorded beside the rollups
 	windows *scan.Windows
 }
@@ -29,16 +29,30 @@ func (p *rollupPlan) servedBy(m *segment.Meta) bool {
 	case p.digests:
 		return m.DayDigests
 	default:
-		return m.Rollups && (m.ScanSums || !p.sums) && (m.DayRollups || !p.ends)
+		return m.Rollups && (m.ScanSums || !p.sums) && (!p.ends || p.endsIn(m))
 	}
 }
+
+// endsIn reports whether a segment has first and last values of the rollups.
+func (p *rollupPlan) endsIn(m *segment.Meta) bool {
+	if p.widthMs == segment.DayMs {
+		return m.DayRollups
+	}
+	return m.HourEnds
+}
+
+// hourEnds reports whether the ends of hours are read beside their rollups.
+func (p *rollupPlan) hourEnds() bool { return p.ends && p.widthMs == segment.HourMs }
 
 // prefetch asks for what read reads first of a series, from fromMs on.
 func (p *rollupPlan) prefetch(reader *segment.Reader, ref series.Ref, fromMs int64) {
 	if p.digests {
 		reader.PrefetchDayDigests(ref.Shard, uint32(ref.ID), fromMs)
-	} else {
-		reader.PrefetchRollups(ref.Shard, uint32(ref.ID), fromMs, p.widthMs)
+		return
+	}
+	reader.PrefetchRollups(ref.Shard, uint32(ref.ID), fromMs, p.widthMs)
+	if p.hourEnds() {
+		reader.PrefetchHourEnds(ref.Shard, uint32(ref.ID), fromMs)
 	}
 }
 
@@ -47,12 +61,17 @@ func (p *rollupPlan) read(dst []segment.Rollup, reader *segment.Reader, ref seri
 	if p.digests {
 		return reader.DayDigests(dst, ref.Shard, uint32(ref.ID), fromMs, toMs)
 	}
-	return reader.Rollups(dst, ref.Shard, uint32(ref.ID), fromMs, toMs, p.widthMs)
+	before := len(dst)
+	dst, err := reader.Rollups(dst, ref.Shard, uint32(ref.ID), fromMs, toMs, p.widthMs)
+	if hours := dst[before:]; err == nil && p.hourEnds() && len(hours) > 0 {
+		err = reader.HourEnds(hours, ref.Shard, uint32(ref.ID))
+	}
+	return dst, err
 }
 
 // planRollups returns the widest rollups that windows may be made of. Windows that are no
-// multiple of an hour are made of hours, but for those in which one begins; those that tell of first
-// and last values of days in the same way.
+// multiple of a day are made of hours, but for those in which one begins; long ones that tell of first
+// and last values are made of days in the same way, as that reads less.
 func planRollups(w *scan.Windows) rollupPlan {
 	const ends = scan.AggregateFirst | scan.AggregateLast
 	if w == nil || w.WidthMs < segment.HourMs {
@@ -70,7 +89,6 @@ func planRollups(w *scan.Windows) rollupPlan {
 		}
 	case days, p.ends && w.WidthMs >= 2*segment.DayMs:
 		p.widthMs = segment.DayMs
-	case p.ends:
 	case w.OriginMs%segment.HourMs == 0 && w.WidthMs%segment.HourMs == 0, w.WidthMs >= 2*segment.HourMs:
 		p.widthMs = segment.HourMs
 	}

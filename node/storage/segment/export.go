@@ -109,7 +109,7 @@ func (v *shardVerifier) endDay() {
 
 // verifyRollups reads all rollups of a shard.
 func verifyRollups(s *section) error {
-	for _, kind := range [...]pageKind{pageRollup, pageDayRollups} {
+	for _, kind := range [...]pageKind{pageRollup, pageDayRollups, pageHourEnds} {
 		pages, err := s.pagesOf(kind)
 		if err != nil {
 			return err
@@ -131,15 +131,27 @@ func verifyRollupPage(s *section, e *pageEntry, kind pageKind) error {
 	}
 	ok, reason := page.next()
 	for ; ok; ok, reason = page.next() {
-		for _, width := range [...]int64{HourMs, DayMs} {
-			q := rollupQuery{toMs: -1, widthMs: width} // an empty range: nothing is kept
-			if reason = q.readBody(page.body, kind, &s.reader.meta); reason != "" {
-				return s.corrupt(PartRollups, page.id, e.offset, reason)
-			}
+		if reason = verifyRollupBody(page.body, kind, &s.reader.meta); reason != "" {
+			break
 		}
 	}
 	if reason != "" {
 		return s.corrupt(PartRollups, page.id, e.offset, reason)
 	}
 	return nil
+}
+
+// verifyRollupBody reads an entry of a page of some kind of rollups.
+func verifyRollupBody(body []byte, kind pageKind, m *Meta) (reason string) {
+	if kind == pageHourEnds {
+		_, reason = setHourEnds(nil, body, m.Partition)
+		return reason
+	}
+	for _, width := range [...]int64{HourMs, DayMs} {
+		q := rollupQuery{toMs: -1, widthMs: width} // an empty range: nothing is kept
+		if reason = q.readBody(body, kind, m); reason != "" {
+			return reason
+		}
+	}
+	return ""
 }

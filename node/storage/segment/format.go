@@ -19,12 +19,13 @@ const (
 	pageEntryBytes  = 24
 	crcBytes        = 4
 
-	dayDirectoryTailBytes = 4 + crcBytes // number of pages and checksum
+	countedTailBytes = 4 + crcBytes // number of pages and checksum, of a directory that tells its own length
 
 	flagDense      = 1 << 0
 	flagRollups    = 1 << 1
 	flagDayDigests = 1 << 2
 	flagDayRollups = 1 << 3
+	flagHourEnds   = 1 << 4
 
 	headerMagic = "TMSEGMT\x01"
 	footerMagic = "TMSEGEND"
@@ -91,6 +92,9 @@ func appendFooter(dst []byte, f *footer) []byte {
 	if f.DayRollups {
 		flags |= flagDayRollups
 	}
+	if f.HourEnds {
+		flags |= flagHourEnds
+	}
 	dst = append(dst, f.Level, flags)
 	dst = binary.LittleEndian.AppendUint16(dst, f.ShardLow)
 	dst = binary.LittleEndian.AppendUint16(dst, f.ShardHigh)
@@ -129,6 +133,7 @@ func parseFooter(b []byte) (f footer, reason string, err error) {
 	f.Dense, f.Rollups = b[49]&flagDense != 0, b[49]&flagRollups != 0
 	f.DayDigests = b[49]&flagDayDigests != 0
 	f.DayRollups = f.DayDigests && b[49]&flagDayRollups != 0 // whose directory lies before that of digests
+	f.HourEnds = f.DayDigests && b[49]&flagHourEnds != 0     // and this one before both
 	f.ShardLow, f.ShardHigh = binary.LittleEndian.Uint16(b[50:]), binary.LittleEndian.Uint16(b[52:])
 	f.Series, f.Blocks, f.Samples = i64(56), i64(64), i64(72)
 	f.MinMs, f.MaxMs, f.Bytes = i64(80), i64(88), i64(96)

@@ -44,6 +44,9 @@ func FuzzOpen(f *testing.F) {
 					_ = c.Points(&codec.BlockReader{}, &points)
 				}
 				_, _ = r.Rollups(nil, info.Shard, id, math.MinInt64, math.MaxInt64, DayMs)
+				if hours, err := r.Rollups(nil, info.Shard, id, math.MinInt64, math.MaxInt64, HourMs); err == nil && len(hours) > 0 {
+					_ = r.HourEnds(hours, info.Shard, id)
+				}
 				_, _ = r.DayDigests(nil, info.Shard, id, math.MinInt64, math.MaxInt64)
 			}
 		}
@@ -99,23 +102,27 @@ func repairDigests(section []byte, e *shardEntry) {
 		repairPage(section, parsePageEntry(directory[n*pageEntryBytes:]), pageDayDigests, e.Shard)
 	}
 	binary.LittleEndian.PutUint32(section[end-crcBytes:], directoryChecksum(e.Shard, directory))
-	repairDayRollups(section[:at], e.Shard)
+	if at = repairCounted(section[:at], pageDayRollups, e.Shard); at >= 0 {
+		repairCounted(section[:at], pageHourEnds, e.Shard)
+	}
 }
 
-// repairDayRollups does it for the rollups by day of a section, if it has any.
-func repairDayRollups(data []byte, shard uint16) {
-	end := len(data) - dayDirectoryTailBytes
+// repairCounted does it for the pages of a directory that tells its own length, where data ends with one, and
+// returns where that begins, or -1.
+func repairCounted(data []byte, kind pageKind, shard uint16) (begin int64) {
+	end := len(data) - countedTailBytes
 	if end < 0 {
-		return
+		return -1
 	}
 	at := int64(end) - int64(binary.LittleEndian.Uint32(data[end:]))*pageEntryBytes
 	if at < 0 {
-		return
+		return -1
 	}
 	for directory := data[at:end]; len(directory) > 0; directory = directory[pageEntryBytes:] {
-		repairPage(data, parsePageEntry(directory), pageDayRollups, shard)
+		repairPage(data, parsePageEntry(directory), kind, shard)
 	}
 	binary.LittleEndian.PutUint32(data[end+4:], directoryChecksum(shard, data[at:end+4]))
+	return at
 }
 
 func repairPage(section []byte, p pageEntry, kind pageKind, shard uint16) {
@@ -301,6 +308,62 @@ func fuzzDayRollups(t *testing.T, body []byte, p Partition) {
 			t.Fatalf("%+v instead of %+v", got, want)
 		}
 	}
+}
+
+// FuzzHourEnds reads arbitrary bytes as an entry of the ends of hours: times lie in their hours, which grow and lie in
+// the partition, and all comes back when it is written again.
+func FuzzHourEnds(f *testing.F) {
+	p := Partition{dayStart + 5, dayStart + 400*DayMs}
+	number := func(m int64, scale uint8) series.Number { return series.Number{Mantissa: m, Scale: scale} }
+	for _, first := range []series.Number{number(7, 1), series.FloatNumber(math.Inf(-1))} {
+		f.Add(appendHourEnds(nil, []rollupRecord{
+			{startMs: dayStart, recordEnds: recordEnds{first: first, last: number(-899, 2), firstMs: dayStart + 10_000, lastMs: dayStart + 3_590_000}},
+			{startMs: dayStart + HourMs, recordEnds: recordEnds{first: number(1, 0), last: number(1, 0), firstMs: dayStart + HourMs, lastMs: dayStart + HourMs}},
+			{startMs: dayStart + 9*HourMs, recordEnds: recordEnds{first: number(5, 0), last: number(6, 0), firstMs: dayStart + 9*HourMs + 77, lastMs: dayStart + 10*HourMs - 1}},
+		}, dayStart))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		type hour struct {
+			startMs int64
+			Ends
+		}
+		read := func(body []byte) (hours []hour, whole bool) {
+			list, ok := openHourEnds(body, p)
+			for whole = ok; ok && whole; {
+				var h hour
+				if h.startMs, h.Ends, ok, whole = list.next(); ok {
+					hours = append(hours, h)
+				}
+			}
+			return hours, whole
+		}
+		hours, whole := read(body)
+		previousMs := dayStart - HourMs
+		var records []rollupRecord
+		for _, h := range hours {
+			if h.startMs <= previousMs || h.startMs >= p.EndMs || h.FirstMs < h.startMs || h.LastMs < h.FirstMs || h.LastMs >= h.startMs+HourMs {
+				t.Fatalf("after %d: %+v", previousMs, h)
+			}
+			previousMs = h.startMs
+			records = append(records, rollupRecord{startMs: h.startMs, recordEnds: recordEnds{
+				first: series.DecimalOf(h.First, 0), last: series.DecimalOf(h.Last, 0), firstMs: h.FirstMs, lastMs: h.LastMs,
+			}})
+		}
+		if !whole || len(hours) == 0 {
+			return
+		}
+		again, whole := read(appendHourEnds(nil, records, dayStart))
+		if !whole || len(again) != len(hours) {
+			t.Fatalf("%d hours, then %d", len(hours), len(again))
+		}
+		for i, h := range hours {
+			a := again[i]
+			if a.startMs != h.startMs || a.FirstMs != h.FirstMs || a.LastMs != h.LastMs ||
+				math.Float64bits(a.First) != math.Float64bits(h.First) || math.Float64bits(a.Last) != math.Float64bits(h.Last) {
+				t.Fatalf("%+v, then %+v", h, a)
+			}
+		}
+	})
 }
 
 func recordOf(r *Rollup) rollupRecord {

@@ -83,6 +83,7 @@ type Meta struct {
 	ScanSums     bool   `json:"scanSums"`     // the rollups' sums are those of scans: see Rollup
 	DayDigests   bool   `json:"dayDigests"`   // the file has digests by day
 	DayRollups   bool   `json:"dayRollups"`   // the file has pages of rollups by day, with first and last value: see Rollup
+	HourEnds     bool   `json:"hourEnds"`     // the file has first and last values of hours: see Reader.HourEnds
 	ShardLow     uint16 `json:"shardLow"`     // first and last shard with samples
 	ShardHigh    uint16 `json:"shardHigh"`
 	Shards       int    `json:"shards"`

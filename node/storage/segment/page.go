@@ -24,6 +24,7 @@ const (
 	pageRollup     pageKind = 2
 	pageDayDigests pageKind = 3
 	pageDayRollups pageKind = 4
+	pageHourEnds   pageKind = 5
 )
 
 // pageBuilder builds one page after the other.
@@ -67,7 +68,7 @@ func partOf(kind pageKind) Part {
 	switch kind {
 	case pageIndex:
 		return PartIndexPage
-	case pageRollup, pageDayRollups:
+	case pageRollup, pageDayRollups, pageHourEnds:
 		return PartRollups
 	default:
 		return PartDayDigests

@@ -59,6 +59,12 @@ func (r *Reader) PrefetchRollups(shard uint16, id uint32, fromMs, widthMs int64)
 	r.prefetchPage(r.meta.rollupPages(widthMs), shard, id, fromMs)
 }
 
+// PrefetchHourEnds asks for the first page that HourEnds reads for a series. It is a hint like
+// PrefetchIndex.
+func (r *Reader) PrefetchHourEnds(shard uint16, id uint32, fromMs int64) {
+	r.prefetchPage(pageHourEnds, shard, id, fromMs)
+}
+
 // PrefetchDayDigests asks for the first page that DayDigests reads for a series. It is a hint
 // like PrefetchIndex.
 func (r *Reader) PrefetchDayDigests(shard uint16, id uint32, fromMs int64) {

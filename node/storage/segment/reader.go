@@ -263,6 +263,8 @@ func (s *section) pagesOf(kind pageKind) (pages, error) {
 		return s.digestPages()
 	case pageDayRollups:
 		return s.dayPages()
+	case pageHourEnds:
+		return s.hourEndPages()
 	default:
 		return s.pages(kind), nil
 	}
@@ -297,15 +299,35 @@ func (s *section) dayPages() (pages, error) {
 	if !s.reader.meta.DayRollups {
 		return pages{}, nil
 	}
-	end := int64(len(s.data)) - s.digestDirectoryBytes()
-	if end < dayDirectoryTailBytes {
-		return pages{}, s.corrupt(PartRollups, 0, 0, "no page directory of rollups by day")
+	return s.countedPages(int64(len(s.data))-s.digestDirectoryBytes(), "rollups by day")
+}
+
+// hourEndPages does it for the first and last values of hours.
+func (s *section) hourEndPages() (pages, error) {
+	if !s.reader.meta.HourEnds {
+		return pages{}, nil
 	}
-	tail := s.data[end-dayDirectoryTailBytes : end]
+	end := int64(len(s.data)) - s.digestDirectoryBytes()
+	if s.reader.meta.DayRollups {
+		days, err := s.dayPages()
+		if err != nil {
+			return pages{}, err
+		}
+		end -= int64(len(days.b)) + countedTailBytes
+	}
+	return s.countedPages(end, "ends of hours")
+}
+
+// countedPages checks the page directory that ends at an offset and returns it.
+func (s *section) countedPages(end int64, what string) (pages, error) {
+	if end < countedTailBytes {
+		return pages{}, s.corrupt(PartRollups, 0, 0, "no page directory of "+what)
+	}
+	tail := s.data[end-countedTailBytes : end]
 	length := int64(binary.LittleEndian.Uint32(tail)) * pageEntryBytes
-	at := end - dayDirectoryTailBytes - length
+	at := end - countedTailBytes - length
 	if at < 0 || directoryChecksum(s.Shard, s.data[at:end-crcBytes]) != binary.LittleEndian.Uint32(tail[4:]) {
-		return pages{}, s.corrupt(PartRollups, 0, max(at, 0), "checksum of the page directory of rollups by day")
+		return pages{}, s.corrupt(PartRollups, 0, max(at, 0), "checksum of the page directory of "+what)
 	}
 	return pages{s.data[at : at+length]}, nil
 }

@@ -21,7 +21,7 @@ type Rollup struct {
 	Count         int64
 	Min, Max, Sum float64
 	Digest        uint64 // of DayDigests, which tell no other aggregate but Count
-	Ends                 // of days of segments with Meta.DayRollups; else zero
+	Ends                 // of days of segments with Meta.DayRollups, and what Reader.HourEnds sets; else zero
 }
 
 // Ends are the first and the last value of a rollup with their times, and those of the first one
@@ -206,7 +206,7 @@ type rollupRecord struct {
 	startMs, count int64
 	min, max, sum  series.Number
 	scanSum        float64
-	recordEnds     // of days
+	recordEnds     // of hours those of their first and last samples only
 }
 
 // recordEnds are the Ends of a rollup in the making.
@@ -239,6 +239,8 @@ type rollupBuilder struct {
 	withDays bool  // the partition is a day or wider
 
 	hour, day   aggregate
+	hourKnown   bool // the open hour has a sample that counts, so it has ends
+	hourEnds    recordEnds
 	dayEnds     dayEnds
 	hours, days []rollupRecord
 
@@ -284,12 +286,32 @@ func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
 		b.values = append(b.values, series.Float64(m, c.Scales[i]))
 	}
 	b.hour.scanSum = scanSum(b.hour.scanSum, b.values)
-	if b.withDays {
-		b.dayEnds.add(c, b.values, &b.hour)
-	}
+	b.foldEnds(c)
 	b.digest.samples += int64(n)
 	b.digest.sum += scan.DigestSamples(c.Times[:n], b.values)
 	return n
+}
+
+// foldEnds takes the first and the last of the open hour's next samples that are numbers, whose values b
+// has. There may be none: the hour tells of those so far.
+func (b *rollupBuilder) foldEnds(c *codec.Columns) {
+	first := slices.IndexFunc(b.values, isNumber)
+	if first < 0 {
+		return
+	}
+	last := len(b.values) - 1
+	for !isNumber(b.values[last]) {
+		last--
+	}
+	e := &b.hourEnds
+	if !b.hourKnown {
+		e.first, e.firstMs = series.Number{Mantissa: c.Mantissas[first], Scale: c.Scales[first]}, c.Times[first]
+		b.hourKnown = true
+	}
+	e.last, e.lastMs = series.Number{Mantissa: c.Mantissas[last], Scale: c.Scales[last]}, c.Times[last]
+	if b.withDays {
+		b.dayEnds.add(c, b.values, &b.hour, e)
+	}
 }
 
 // scanSum adds samples to a sum, in order.
@@ -312,11 +334,13 @@ func hourEnd(times []int64, endMs int64) int {
 
 func (b *rollupBuilder) closeHour() {
 	if b.hour.count > 0 {
-		b.hours = append(b.hours, b.hour.record())
+		r := b.hour.record()
+		r.recordEnds = b.hourEnds
+		b.hours = append(b.hours, r)
 		b.day.merge(b.hour)
 		b.day.scanSum += b.hour.scanSum
 	}
-	b.hour.count, b.hour.scanSum = 0, 0
+	b.hour.count, b.hour.scanSum, b.hourKnown = 0, 0, false
 }
 
 func (b *rollupBuilder) closeDay() {
@@ -358,6 +382,11 @@ func (b *rollupBuilder) appendHours(dst []byte) []byte {
 	return appendRollups(dst, nil, 0, DayMs, false)
 }
 
+// appendHourEnds appends the ends of the finished hours.
+func (b *rollupBuilder) appendHourEnds(dst []byte) []byte {
+	return appendHourEnds(dst, b.hours, b.originMs)
+}
+
 // firstDayMs returns the start of the first day that appendDays has to give.
 func (b *rollupBuilder) firstDayMs() (int64, bool) {
 	if len(b.days) == 0 {
@@ -382,23 +411,15 @@ type dayEnds struct {
 }
 
 // add takes the next samples of the day, all of one hour. Values are those of the columns, the
-// hour that of all its samples so far: only where it goes beyond the day's extremes they are searched.
-func (d *dayEnds) add(c *codec.Columns, values []float64, hour *aggregate) {
-	if hour.count == 0 {
-		return
-	}
+// hour and its ends those of all its samples so far: only where it goes beyond the day's extremes the
+// values are searched.
+func (d *dayEnds) add(c *codec.Columns, values []float64, hour *aggregate, ends *recordEnds) {
 	least, most := hour.extremes()
 	fresh := !d.known
 	if fresh {
-		first := slices.IndexFunc(values, isNumber)
-		d.first, d.firstMs, d.known = series.Number{Mantissa: c.Mantissas[first], Scale: c.Scales[first]}, c.Times[first], true
+		d.first, d.firstMs, d.known = ends.first, ends.firstMs, true
 	}
-	for i, v := range slices.Backward(values) {
-		if isNumber(v) {
-			d.last, d.lastMs = series.Number{Mantissa: c.Mantissas[i], Scale: c.Scales[i]}, c.Times[i]
-			break
-		}
-	}
+	d.last, d.lastMs = ends.last, ends.lastMs
 	if fresh || least < d.min {
 		d.min, d.minMs = least, c.Times[slices.Index(values, least)]
 	}

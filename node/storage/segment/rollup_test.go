@@ -2,6 +2,8 @@ package segment
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/crc32"
 	"maps"
 	"math"
@@ -93,7 +95,7 @@ func checkEnds(t fatal, r *Reader, got []Rollup, s samples, widthMs int64) {
 	want := map[int64]Ends{}
 	for _, at := range s.times() {
 		v, start := math.Float64frombits(s[at]), floorTo(at, widthMs)
-		if math.IsNaN(v) || widthMs != DayMs || !r.Meta().DayRollups {
+		if math.IsNaN(v) || widthMs == DayMs && !r.Meta().DayRollups || widthMs == HourMs && !r.Meta().HourEnds {
 			continue
 		}
 		e, known := want[start]
@@ -101,10 +103,10 @@ func checkEnds(t fatal, r *Reader, got []Rollup, s samples, widthMs int64) {
 			e.First, e.FirstMs = v, at
 		}
 		e.Last, e.LastMs = v, at
-		if !known || v < math.Float64frombits(s[e.MinMs]) {
+		if widthMs == DayMs && (!known || v < math.Float64frombits(s[e.MinMs])) {
 			e.MinMs = at
 		}
-		if !known || v > math.Float64frombits(s[e.MaxMs]) {
+		if widthMs == DayMs && (!known || v > math.Float64frombits(s[e.MaxMs])) {
 			e.MaxMs = at
 		}
 		want[start] = e
@@ -115,6 +117,19 @@ func checkEnds(t fatal, r *Reader, got []Rollup, s samples, widthMs int64) {
 			t.Fatalf("ends of %d: %+v, want %+v", r.StartMs, r.Ends, e)
 		}
 	}
+}
+
+// rollupsWithEnds returns all rollups of a series, with ends if the segment has them.
+func rollupsWithEnds(t fatal, r *Reader, k seriesKey, widthMs int64) []Rollup {
+	t.Helper()
+	got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, widthMs)
+	if err == nil && widthMs == HourMs && r.Meta().HourEnds && len(got) > 0 {
+		err = r.HourEnds(got, k.shard, k.id)
+	}
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return got
 }
 
 func TestRollups(t *testing.T) {
@@ -129,19 +144,19 @@ func TestRollups(t *testing.T) {
 		r := openSegment(t, fs, dir, &meta)
 		defer release(t, r)
 		checkDayDigests(t, r, want)
-		if meta.DayRollups != (partition.EndMs-partition.StartMs >= DayMs) || r.Meta().DayRollups != meta.DayRollups {
+		if !meta.HourEnds || !r.Meta().HourEnds || meta.DayRollups != (partition.EndMs-partition.StartMs >= DayMs) || r.Meta().DayRollups != meta.DayRollups {
 			t.Fatalf("rollups by day: %+v", meta)
 		}
 		for k, s := range want {
 			for _, width := range []int64{HourMs, DayMs} {
-				got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := rollupsWithEnds(t, r, k, width)
 				checkRollups(t, got, s, width)
 				checkEnds(t, r, got, s, width)
 				if len(got) > 2 {
 					some, err := r.Rollups(nil, k.shard, k.id, got[1].StartMs, got[1].StartMs, width)
+					if err == nil && width == HourMs && len(some) > 0 {
+						err = r.HourEnds(some, k.shard, k.id)
+					}
 					if err != nil || len(some) != 1 || some[0] != got[1] && !math.IsNaN(got[1].Sum) {
 						t.Fatalf("one window: %+v, %v", some, err)
 					}
@@ -170,10 +185,7 @@ func TestRollupsOfLongSeries(t *testing.T) {
 	checkDayDigests(t, r, want)
 	for k, s := range want {
 		for _, width := range []int64{HourMs, DayMs} {
-			got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := rollupsWithEnds(t, r, k, width)
 			checkRollups(t, got, s, width)
 			checkEnds(t, r, got, s, width)
 		}
@@ -235,11 +247,11 @@ func TestRollupsOfVersionOne(t *testing.T) {
 	}
 }
 
-// A file that was written before rollups by day had pages and ends is read, and says so; so is a
-// new one after a program that knows no such pages has given it another sequence.
+// Files that were written before rollups of days, or of hours, had ends are read, and say so; so are new ones
+// after programs that know no such pages have given them another sequence.
 func TestRollupsWithoutEnds(t *testing.T) {
-	check := func(r *Reader) {
-		if err := r.Verify(t.Context()); err != nil || !r.Meta().ScanSums || !r.Meta().DayDigests || r.Meta().DayRollups {
+	check := func(r *Reader, days bool) {
+		if err := r.Verify(t.Context()); err != nil || !r.Meta().ScanSums || !r.Meta().DayDigests || r.Meta().DayRollups != days || r.Meta().HourEnds {
 			t.Fatal(r.Meta(), err)
 		}
 		for id := range uint32(2) {
@@ -248,21 +260,20 @@ func TestRollupsWithoutEnds(t *testing.T) {
 				s[dayStart+i*600_000] = math.Float64bits(float64(i*i%977+int64(id)) / 100)
 			}
 			for _, width := range []int64{HourMs, DayMs} {
-				got, err := r.Rollups(nil, 1, id, math.MinInt64, math.MaxInt64, width)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := rollupsWithEnds(t, r, seriesKey{1, id}, width)
 				checkRollups(t, got, s, width)
 				checkEnds(t, r, got, s, width)
 			}
 		}
 		release(t, r)
 	}
-	r, err := Open(vfs.OS(), filepath.Join("testdata", "version2.seg"))
-	if err != nil {
-		t.Fatal(err)
+	for name, days := range map[string]bool{"version2.seg": false, "version2days.seg": true} {
+		r, err := Open(vfs.OS(), filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(r, days)
 	}
-	check(r)
 
 	fs, dir := memFS(t)
 	m := model{}
@@ -274,9 +285,11 @@ func TestRollupsWithoutEnds(t *testing.T) {
 	meta := m.write(t, Options{FS: fs, Dir: dir, Partition: Partition{dayStart, dayStart + 2*DayMs}, Rollups: true}, 100)
 	content := readFile(t, fs, path.Join(dir, meta.Name))
 	footer := content[len(content)-footerBytes:]
-	footer[49] &^= flagDayRollups
-	binary.LittleEndian.PutUint32(footer[116:], crc32.Checksum(footer[:116], castagnoli))
-	check(openBytes(t, fs, path.Join(dir, "renumbered"), content))
+	for _, flag := range []byte{flagHourEnds, flagDayRollups} {
+		footer[49] &^= flag
+		binary.LittleEndian.PutUint32(footer[116:], crc32.Checksum(footer[:116], castagnoli))
+		check(openBytes(t, fs, path.Join(dir, fmt.Sprint("renumbered", flag)), content), flag != flagDayRollups)
+	}
 }
 
 // A day belongs to a range that begins with it, whatever hour its samples begin at.
@@ -367,7 +380,7 @@ func TestRollupsOutside(t *testing.T) {
 	}
 }
 
-// TestEndsOfAnyTime: days have their ends at any time that there is, after merges of files without them, too.
+// TestEndsOfAnyTime: days and hours have their ends at any time that there is, after merges of files without them, too.
 func TestEndsOfAnyTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs, dir := memFS2(t)
@@ -405,5 +418,48 @@ func TestEndsOfAnyTime(t *testing.T) {
 		}
 		checkRollups(t, days, want[k], DayMs)
 		checkEnds(t, r, days, want[k], DayMs)
+		checkEnds(t, r, rollupsWithEnds(t, r, k, HourMs), want[k], HourMs)
 	})
+}
+
+// TestHourEndsThatDoNotFit: hours without ends, and ends beyond what the hours' rollups say, are damage.
+func TestHourEndsThatDoNotFit(t *testing.T) {
+	fs, dir := memFS(t)
+	m := model{}
+	for i := range int64(4) {
+		m.put(seriesKey{}, dayStart+2*i*HourMs, float64(i))
+	}
+	meta := m.write(t, Options{FS: fs, Dir: dir, Partition: testPartition(SpanDay), Rollups: true}, 10)
+	r := openSegment(t, fs, dir, &meta)
+	defer release(t, r)
+	for what, change := range map[string]func([]Rollup) []Rollup{
+		"nothing":        func(hours []Rollup) []Rollup { return hours },
+		"hours left out": func(hours []Rollup) []Rollup { return []Rollup{hours[1], hours[3]} },
+		"an hour before": func(hours []Rollup) []Rollup {
+			return append([]Rollup{{StartMs: dayStart - HourMs, Count: 1}}, hours...)
+		},
+		"an hour between": func(hours []Rollup) []Rollup {
+			return append(hours[:1:1], Rollup{StartMs: dayStart + HourMs, Count: 1})
+		},
+		"an hour behind":      func(hours []Rollup) []Rollup { return append(hours, Rollup{StartMs: dayStart + 9*HourMs, Count: 1}) },
+		"a lesser maximum":    func(hours []Rollup) []Rollup { hours[2].Max = 1.5; return hours },
+		"a greater minimum":   func(hours []Rollup) []Rollup { hours[2].Min = 2.5; return hours },
+		"a minimum of no use": func(hours []Rollup) []Rollup { hours[2].Min = math.NaN(); return hours },
+	} {
+		hours, err := r.Rollups(nil, 0, 0, math.MinInt64, math.MaxInt64, HourMs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hours = change(hours)
+		err = r.HourEnds(hours, 0, 0)
+		var corrupt *CorruptError
+		if fits := what == "nothing" || what == "hours left out"; fits != (err == nil) || !fits && !errors.As(err, &corrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, h := range hours {
+			if want := (Ends{First: h.Min, Last: h.Min, FirstMs: h.StartMs, LastMs: h.StartMs}); err == nil && h.Ends != want || err != nil && h.Ends != (Ends{}) {
+				t.Errorf("%s: %+v", what, h)
+			}
+		}
+	}
 }

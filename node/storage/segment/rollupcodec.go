@@ -17,7 +17,7 @@ func appendRollups(dst []byte, records []rollupRecord, originMs, widthMs int64, 
 	}
 	dst = append(dst, 0, 0)
 	start := len(dst)
-	scale := commonScale(records)
+	scale := commonScale(records, func(r *rollupRecord) [3]series.Number { return [3]series.Number{r.min, r.max, r.sum} })
 	dst = append(dst, scale)
 	previousMs := originMs - widthMs
 	var count, low, firstMs int64
@@ -94,19 +94,19 @@ func predictedSum(count, least, most int64) int64 {
 	return count * (least + (most-least)/2)
 }
 
-// commonScale returns the scale at which all numbers are exact decimals, or
+// commonScale returns the scale at which some numbers of all records are exact decimals, or
 // series.ScaleFloat.
-func commonScale(records []rollupRecord) (scale uint8) {
+func commonScale(records []rollupRecord, numbers func(*rollupRecord) [3]series.Number) (scale uint8) {
 	for i := range records {
-		r := &records[i]
-		scale = max(scale, r.min.Scale, r.max.Scale, r.sum.Scale)
+		for _, n := range numbers(&records[i]) {
+			scale = max(scale, n.Scale)
+		}
 	}
 	if scale > series.ScaleMax {
 		return series.ScaleFloat
 	}
 	for i := range records {
-		r := &records[i]
-		for _, n := range [...]series.Number{r.min, r.max, r.sum} {
+		for _, n := range numbers(&records[i]) {
 			m := n.Mantissa
 			if !mulWithin(&m, powerOf10(scale-n.Scale), series.MantissaMax) {
 				return series.ScaleFloat

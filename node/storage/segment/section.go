@@ -28,11 +28,13 @@ type sectionWriter struct {
 	rollup      pageBuilder
 	digests     pageBuilder
 	days        pageBuilder
+	hourEnds    pageBuilder
 	rollups     rollupBuilder
 	indexPages  []byte // page directory so far
 	rollupPages []byte
 	digestPages []byte
 	dayPages    []byte
+	hourPages   []byte // of hourEnds
 	rollupBody  []byte // scratch
 	page        []byte // scratch
 }
@@ -47,8 +49,8 @@ func (s *sectionWriter) begin(shard uint16) {
 	s.digest = 0
 	s.open = false
 	s.indexPages, s.rollupPages = s.indexPages[:0], s.rollupPages[:0]
-	s.digestPages, s.dayPages = s.digestPages[:0], s.dayPages[:0]
-	s.index.count, s.rollup.count, s.digests.count, s.days.count = 0, 0, 0, 0
+	s.digestPages, s.dayPages, s.hourPages = s.digestPages[:0], s.dayPages[:0], s.hourPages[:0]
+	s.index.count, s.rollup.count, s.digests.count, s.days.count, s.hourEnds.count = 0, 0, 0, 0, 0
 }
 
 // at is the offset within the section.
@@ -205,17 +207,12 @@ func (s *sectionWriter) commitRollups() {
 		return
 	}
 	s.rollupBody = s.rollups.appendHours(s.rollupBody[:0])
-	if s.rollup.empty() {
-		s.rollup.begin(s.id, 0, firstMs)
-	} else if !s.rollup.fits(len(s.rollupBody), rollupPageBytes) {
-		s.commitEntry() // no page may come between the blocks of an entry
-		s.rollupPages = s.writePage(&s.rollup, pageRollup, s.rollupPages)
-		s.rollup.begin(s.id, 0, firstMs)
-	}
-	s.rollup.add(s.id, s.rollupBody)
+	s.rollupPages = s.addEntry(&s.rollup, pageRollup, s.rollupPages, firstMs, rollupPageBytes)
+	s.rollupBody = s.rollups.appendHourEnds(s.rollupBody[:0])
+	s.hourPages = s.addEntry(&s.hourEnds, pageHourEnds, s.hourPages, firstMs, rollupPageBytes)
 	if firstMs, ok = s.rollups.firstDayMs(); ok {
 		s.rollupBody = s.rollups.appendDays(s.rollupBody[:0])
-		s.dayPages = s.addDays(&s.days, pageDayRollups, s.dayPages, firstMs)
+		s.dayPages = s.addEntry(&s.days, pageDayRollups, s.dayPages, firstMs, indexPageBytes)
 	}
 	s.rollups.forget()
 }
@@ -227,16 +224,16 @@ func (s *sectionWriter) commitDayDigests() {
 		return
 	}
 	s.rollupBody = appendDayDigests(s.rollupBody[:0], days, floorTo(s.meta.StartMs, DayMs))
-	s.digestPages = s.addDays(&s.digests, pageDayDigests, s.digestPages, days[0].startMs)
+	s.digestPages = s.addEntry(&s.digests, pageDayDigests, s.digestPages, days[0].startMs, indexPageBytes)
 	s.rollups.digests = days[:0]
 }
 
-// addDays adds rollupBody, an entry about days from firstMs on, to the open page of a kind, or
-// to a new one, and returns the page directory.
-func (s *sectionWriter) addDays(p *pageBuilder, kind pageKind, directory []byte, firstMs int64) []byte {
+// addEntry adds rollupBody, an entry that tells of firstMs and later, to the open page of a kind,
+// or to a new one if that page would exceed a size, and returns the page directory.
+func (s *sectionWriter) addEntry(p *pageBuilder, kind pageKind, directory []byte, firstMs int64, pageBytes int) []byte {
 	if p.empty() {
 		p.begin(s.id, 0, firstMs)
-	} else if !p.fits(len(s.rollupBody), indexPageBytes) {
+	} else if !p.fits(len(s.rollupBody), pageBytes) {
 		s.commitEntry() // no page may come between the blocks of an entry
 		directory = s.writePage(p, kind, directory)
 		p.begin(s.id, 0, firstMs)
@@ -267,22 +264,17 @@ func (s *sectionWriter) end() (shardEntry, error) {
 	if err := s.endSeries(); err != nil {
 		return shardEntry{}, err
 	}
-	if !s.index.empty() {
-		s.indexPages = s.writePage(&s.index, pageIndex, s.indexPages)
-	}
-	if !s.rollup.empty() {
-		s.rollupPages = s.writePage(&s.rollup, pageRollup, s.rollupPages)
-	}
-	if !s.digests.empty() {
-		s.digestPages = s.writePage(&s.digests, pageDayDigests, s.digestPages)
+	// What each query reads, or one by day, comes last, beside the directories.
+	s.hourPages = s.endPages(&s.hourEnds, pageHourEnds, s.hourPages)
+	s.rollupPages = s.endPages(&s.rollup, pageRollup, s.rollupPages)
+	s.indexPages = s.endPages(&s.index, pageIndex, s.indexPages)
+	s.digestPages = s.endPages(&s.digests, pageDayDigests, s.digestPages)
+	s.dayPages = s.endPages(&s.days, pageDayRollups, s.dayPages)
+	if s.meta.HourEnds {
+		s.hourPages = s.writeCounted(s.hourPages)
 	}
 	if s.meta.DayRollups {
-		if !s.days.empty() {
-			s.dayPages = s.writePage(&s.days, pageDayRollups, s.dayPages)
-		}
-		s.dayPages = binary.LittleEndian.AppendUint32(s.dayPages, uint32(len(s.dayPages)/pageEntryBytes))
-		s.out.write(s.dayPages)
-		s.out.write(binary.LittleEndian.AppendUint32(nil, directoryChecksum(s.info.Shard, s.dayPages)))
+		s.dayPages = s.writeCounted(s.dayPages)
 	}
 	if len(s.digestPages) > 0 {
 		s.out.write(s.digestPages)
@@ -301,6 +293,22 @@ func (s *sectionWriter) end() (shardEntry, error) {
 		digestPages: uint32(len(s.digestPages) / pageEntryBytes),
 	}
 	return entry, s.out.err
+}
+
+// endPages writes the open page of a kind, if there is one, and returns the page directory.
+func (s *sectionWriter) endPages(p *pageBuilder, kind pageKind, directory []byte) []byte {
+	if p.empty() {
+		return directory
+	}
+	return s.writePage(p, kind, directory)
+}
+
+// writeCounted writes a page directory that tells its own length, and returns it with that.
+func (s *sectionWriter) writeCounted(directory []byte) []byte {
+	directory = binary.LittleEndian.AppendUint32(directory, uint32(len(directory)/pageEntryBytes))
+	s.out.write(directory)
+	s.out.write(binary.LittleEndian.AppendUint32(nil, directoryChecksum(s.info.Shard, directory)))
+	return directory
 }
 
 // directoryChecksum covers a page directory, given in one or more parts, and whose

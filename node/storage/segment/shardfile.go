@@ -120,10 +120,10 @@ func Renumber(fs vfs.FS, name string, sequence uint64) (Meta, error) {
 }
 
 // DropDayDigests makes a finished file that nobody has open one without day digests and without
-// rollups with ends, and makes that durable. It is for one of which Verify returns
-// PartDayDigests: the next merge makes both anew. Errors are those of Renumber.
+// first and last values of rollups, and makes that durable. It is for one of which Verify returns
+// PartDayDigests: the next merge makes all of them anew. Errors are those of Renumber.
 func DropDayDigests(fs vfs.FS, name string) error {
-	_, err := rewrite(fs, name, func(m *Meta) { m.DayDigests, m.DayRollups = false, false })
+	_, err := rewrite(fs, name, func(m *Meta) { m.DayDigests, m.DayRollups, m.HourEnds = false, false, false })
 	return err
 }
 
