@@ -88,6 +88,12 @@ type Windows struct {
 	RecordedDigests bool
 }
 
+// Widths of what EndsOfMs tells of.
+const (
+	HourMs int64 = 60 * 60 * 1000
+	DayMs        = 24 * HourMs
+)
+
 // Request asks for the samples of series in [FromMs, ToMs], both inclusive.
 type Request struct {
 	Selector
@@ -95,7 +101,12 @@ type Request struct {
 	Windows      *Windows // nil: samples, or Steps
 	Steps        *Steps   // nil: samples, or Windows
 	Limits       Limits
-	Parallel     int // visitors running at once; 0 or 1: one
+
+	// EndsOfMs lets a scan of samples leave out those that are neither the first nor the last one of an hour of UTC
+	// (HourMs), or of a day (DayMs); 0: none. It is for who looks for the newest sample at whole hours or days.
+	EndsOfMs int64
+
+	Parallel int // visitors running at once; 0 or 1: one
 
 	// SamplesRead is told how many samples are read for Steps, as chunks do not show it; those that are read again, as
 	// a node was lost, once more. Its error ends the scan. It is safe for concurrent use. Nil: nobody wants to know.

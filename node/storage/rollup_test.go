@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/read"
@@ -61,11 +62,12 @@ func (l *rollupLab) apply(kind entry.Kind, body []byte) {
 func (l *rollupLab) write(id int, fromMs, stepMs int64, count int) {
 	var batch series.BatchEncoder
 	at := batch.Define(benchKey(id))
+	nan := []float64{math.NaN(), math.Float64frombits(scan.StaleBits), 7}[l.applied%3]
 	for i := range int64(count) {
 		number := series.Number{Mantissa: l.rng.Int64N(20_000) - 5000, Scale: 2}
 		switch l.rng.IntN(30) {
 		case 0:
-			number = series.FloatNumber(math.NaN())
+			number = series.FloatNumber(nan)
 		case 1:
 			number = series.FloatNumber(l.rng.NormFloat64())
 		case 2:
@@ -187,6 +189,54 @@ func (l *rollupLab) checkDigests(what string, fromMs, toMs int64, samples map[st
 	}
 }
 
+// checkSteps compares what steps, at whole hours and elsewhere, see of the samples with the slow model's.
+func (l *rollupLab) checkSteps(what string, fromMs, toMs int64, samples map[string]*scan.Chunk) {
+	l.t.Helper()
+	model := scantest.NewMemory()
+	for key, of := range samples {
+		for i, at := range of.Times {
+			if err := model.Put(series.Key(key), series.Sample{TimeMs: at, Value: of.Values[i]}); err != nil {
+				l.t.Fatal(err)
+			}
+		}
+	}
+	for range 6 {
+		s := &scan.Steps{
+			FirstMs:  rollupStartMs + (l.rng.Int64N(4)-2)*[]int64{7 * segment.HourMs, segment.DayMs}[l.rng.IntN(2)] + l.rng.Int64N(5)/4,
+			StepMs:   []int64{segment.HourMs, 2 * segment.HourMs, 7 * segment.HourMs, segment.DayMs, segment.HourMs / 2}[l.rng.IntN(5)],
+			RangeMs:  []int64{300_000, segment.HourMs, segment.HourMs - 1, segment.HourMs + 1, segment.DayMs}[l.rng.IntN(5)],
+			Function: []scan.StepFunction{scan.StepNewest, scan.StepLast, scan.StepPresent, scan.StepMax}[l.rng.IntN(4)],
+		}
+		s.LastMs = s.FirstMs + l.rng.Int64N(rollupDays*segment.DayMs/s.StepMs)*s.StepMs
+		request := &scan.Request{FromMs: max(fromMs, s.FirstMs-s.RangeMs+1), ToMs: min(toMs, s.LastMs), Steps: s}
+		got := l.scanned(request)
+		chunks, err := scantest.Collect(context.Background(), model, request)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		for key, want := range chunks {
+			if have := got[key]; have == nil || samplesOf(have) != samplesOf(want) {
+				l.t.Fatalf("%s: %+v in [%d, %d]:\n got %s\nwant %s", what, *s, request.FromMs, request.ToMs, samplesOf(have), samplesOf(want))
+			}
+			delete(got, key)
+		}
+		if len(got) > 0 {
+			l.t.Fatalf("%s: %d series have values at steps, and the model has none", what, len(got))
+		}
+	}
+}
+
+// samplesOf writes samples so that every bit shows.
+func samplesOf(c *scan.Chunk) (text string) {
+	if c == nil {
+		return "none"
+	}
+	for i := range c.Times {
+		text += fmt.Sprintf("%d: %x\n", c.Times[i], math.Float64bits(c.Values[i]))
+	}
+	return text
+}
+
 // windowsByHours is the definition: samples by hour, hours by day, days by window.
 func windowsByHours(w *scan.Windows, times []int64, values []float64) (out scan.Chunk) {
 	type sums struct{ window, day, hour float64 }
@@ -231,6 +281,7 @@ func (l *rollupLab) check(what string) {
 	}
 	samples := l.scanned(&scan.Request{FromMs: fromMs, ToMs: toMs})
 	l.checkDigests(what, fromMs, toMs, samples)
+	l.checkSteps(what, fromMs, toMs, samples)
 	widths := []int64{segment.HourMs, 3 * segment.HourMs, segment.DayMs, 2 * segment.DayMs, 7 * segment.DayMs, 5*segment.HourMs + 1, segment.DayMs + 77, 90 * 60_000}
 	origins := []int64{0, rollupStartMs, rollupStartMs + 1, rollupStartMs + segment.HourMs, rollupStartMs - 1800_000}
 	for range 6 {
@@ -510,37 +561,41 @@ func forgeDayCount(t *testing.T, page []byte, digest uint64, count, forged uint6
 // Of damaged rollups they are right, as the samples are there.
 func TestDamagedRollups(t *testing.T) {
 	t.Run("hours", func(t *testing.T) {
-		testDamagedRollups(t, &scan.Windows{
+		testDamagedRollups(t, scan.Request{Windows: &scan.Windows{
 			WidthMs: segment.HourMs, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax,
-		}, bitsOf, func(m *segment.Meta) (from, step int64) { return 0, m.Bytes/200 + 1 })
+		}}, bitsOf, func(m *segment.Meta) (from, step int64) { return 0, m.Bytes/200 + 1 })
 	})
 	t.Run("ends of hours", func(t *testing.T) { // which lie at the end
-		testDamagedRollups(t, &scan.Windows{
+		testDamagedRollups(t, scan.Request{Windows: &scan.Windows{
 			WidthMs: segment.HourMs, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax | scan.AggregateFirst | scan.AggregateLast,
-		}, bitsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 1500, 7 })
+		}}, bitsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 1500, 7 })
+	})
+	t.Run("steps", func(t *testing.T) {
+		testDamagedRollups(t, scan.Request{Steps: &scan.Steps{
+			FirstMs: rollupStartMs, StepMs: segment.HourMs, LastMs: rollupStartMs + rollupDays*segment.DayMs, RangeMs: 300_000, Function: scan.StepNewest,
+		}}, samplesOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 2500, 11 })
 	})
 	t.Run("digests", func(t *testing.T) { // which lie at the end
-		testDamagedRollups(t, &scan.Windows{
+		testDamagedRollups(t, scan.Request{Windows: &scan.Windows{
 			WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: true,
-		}, digestsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 700, 3 })
+		}}, digestsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 700, 3 })
 	})
 	t.Run("days", func(t *testing.T) { // which lie there, too
-		testDamagedRollups(t, &scan.Windows{
+		testDamagedRollups(t, scan.Request{Windows: &scan.Windows{
 			WidthMs: segment.DayMs, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax | scan.AggregateFirst | scan.AggregateLast,
-		}, bitsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 900, 4 })
+		}}, bitsOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 900, 4 })
 	})
 }
 
-func testDamagedRollups(t *testing.T, windows *scan.Windows, textOf func(*scan.Chunk) string, places func(*segment.Meta) (from, step int64)) {
+func testDamagedRollups(t *testing.T, question scan.Request, textOf func(*scan.Chunk) string, places func(*segment.Meta) (from, step int64)) {
 	l := newRollupLab(t, 3)
-	l.write(0, rollupStartMs, 60_000, rollupDays*24*60)
+	for range 3 { // the third one has no NaN
+		l.write(0, rollupStartMs, 60_000, rollupDays*24*60)
+	}
 	l.settle()
 	l.compact(60)
-	request := func() *scan.Request {
-		return &scan.Request{
-			Selector: scan.Selector{Metric: "cpu.usage"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Windows: windows,
-		}
-	}
+	question.Selector, question.FromMs, question.ToMs = scan.Selector{Metric: "cpu.usage"}, scan.TimeMsMin, scan.TimeMsMax
+	request := func() *scan.Request { r := question; return &r }
 	var want string
 	for _, c := range l.scanned(request()) {
 		want = textOf(c)
@@ -572,7 +627,7 @@ func testDamagedRollups(t *testing.T, windows *scan.Windows, textOf func(*scan.C
 				got.Times, got.Sum, got.Count = append(got.Times, c.Times...), append(got.Sum, c.Sum...), append(got.Count, c.Count...)
 				got.Min, got.Max = append(got.Min, c.Min...), append(got.Max, c.Max...)
 				got.First, got.Last = append(got.First, c.First...), append(got.Last, c.Last...)
-				got.Digest = append(got.Digest, c.Digest...)
+				got.Digest, got.Values = append(got.Digest, c.Digest...), append(got.Values, c.Values...)
 				return nil
 			})
 			after := l.e.Stats()
@@ -609,4 +664,61 @@ func TestManyRollups(t *testing.T) {
 	if n := l.e.Stats().ScannedRollups; n < hours-100 {
 		t.Errorf("%d rollups were read", n)
 	}
+}
+
+// TestStepsAtHoursSpareSamples: of what steps at whole hours or days can see the first and the last samples of these are read, but of days
+// that have a marker of staleness or a late sample, and of what the range cuts, all.
+func TestStepsAtHoursSpareSamples(t *testing.T) {
+	l := newRollupLab(t, 1)
+	const perDay = 24 * 60
+	put := func(fromMs, stepMs int64, count int, value float64) {
+		var batch series.BatchEncoder
+		at, number := batch.Define(benchKey(0)), series.DecimalOf(value, 0)
+		for i := range int64(count) {
+			batch.Append(at, fromMs+i*stepMs, number.Mantissa, number.Scale)
+		}
+		l.apply(entry.Samples, samplesBody(batch.AppendTo(nil)))
+		l.settle()
+		l.compact(60)
+	}
+	put(rollupStartMs, 60_000, rollupDays*perDay, 7.25)
+	read := func(first, step int64, function scan.StepFunction) (samples, hours int64) {
+		before := l.e.Stats()
+		l.scanned(&scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Steps: &scan.Steps{
+			FirstMs: rollupStartMs + first, StepMs: step, LastMs: rollupStartMs + rollupDays*segment.DayMs, RangeMs: 300_000, Function: function,
+		}})
+		after := l.e.Stats()
+		hours = after.ScannedRollups - before.ScannedRollups
+		return after.ScannedSamples - before.ScannedSamples - hours, hours
+	}
+	expect := func(what string, samples, hours, wantSamples, wantHours int64) {
+		t.Helper()
+		if samples != wantSamples || hours != wantHours {
+			t.Errorf("%s: %d samples and %d hours, not %d and %d", what, samples, hours, wantSamples, wantHours)
+		}
+	}
+	for _, f := range []scan.StepFunction{scan.StepNewest, scan.StepLast, scan.StepPresent} {
+		samples, days := read(0, segment.DayMs, f)
+		expect("days", samples, days, 0, rollupDays)
+		samples, days = read(segment.DayMs, 2*segment.DayMs, f)
+		expect("every other day", samples, days, 0, rollupDays)
+		samples, hours := read(segment.HourMs, 3*segment.HourMs, f)
+		expect("hours", samples, hours, 0, rollupDays*24)
+		samples, hours = read(1, segment.DayMs, f)
+		expect("steps beside hours", samples, hours, rollupDays*perDay, 0)
+		samples, hours = read(0, segment.HourMs/2, f)
+		expect("steps of half an hour", samples, hours, rollupDays*perDay, 0)
+	}
+	samples, hours := read(0, segment.HourMs, scan.StepAvg)
+	expect("another function", samples, hours, rollupDays*perDay, 0)
+
+	put(rollupStartMs+segment.DayMs+5, 1, 1, math.Float64frombits(scan.StaleBits))
+	samples, hours = read(0, segment.HourMs, scan.StepNewest)
+	expect("with a marker", samples, hours, perDay+1, (rollupDays-1)*24)
+	samples, days := read(0, segment.DayMs, scan.StepNewest)
+	expect("days with a marker", samples, days, perDay+1, rollupDays-1)
+
+	l.write(0, rollupStartMs+3*segment.DayMs+77, 1, 1)
+	samples, hours = read(0, segment.HourMs, scan.StepNewest)
+	expect("with a marker and a late sample", samples, hours, 2*perDay+2, (rollupDays-2)*24)
 }

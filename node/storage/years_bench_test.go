@@ -76,7 +76,7 @@ func BenchmarkDaysOfYears(b *testing.B) {
 	files, samples := segmentBytes(b, o.Dir), ids*tenYears*segment.DayMs/stepMs
 	for _, c := range []struct {
 		name       string
-		aggregates scan.Aggregate
+		aggregates scan.Aggregate // none: the newest samples at steps
 		widthMs    int64
 	}{
 		{"mean", scan.AggregateSum | scan.AggregateCount, segment.DayMs},
@@ -84,6 +84,8 @@ func BenchmarkDaysOfYears(b *testing.B) {
 		{"last", scan.AggregateLast, segment.DayMs},
 		{"all", scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax | scan.AggregateFirst | scan.AggregateLast, segment.DayMs},
 		{"last/hours", scan.AggregateLast, segment.HourMs},
+		{"newest", 0, segment.DayMs},
+		{"newest/hours", 0, 8 * segment.HourMs},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			forgetSegments(b, o.Dir)
@@ -96,7 +98,11 @@ func BenchmarkDaysOfYears(b *testing.B) {
 				windows := 0
 				request := &scan.Request{
 					Selector: scan.Selector{Metric: "cpu.usage"}, FromMs: rollupStartMs, ToMs: rollupStartMs + tenYears*segment.DayMs - 1,
-					Windows: &scan.Windows{WidthMs: c.widthMs, Aggregates: c.aggregates},
+				}
+				if c.aggregates != 0 {
+					request.Windows = &scan.Windows{WidthMs: c.widthMs, Aggregates: c.aggregates}
+				} else {
+					request.Steps = &scan.Steps{FirstMs: request.FromMs, LastMs: request.ToMs, StepMs: c.widthMs, RangeMs: 300_000, Function: scan.StepNewest}
 				}
 				err := e.Scan(context.Background(), request, func(_ int, c *scan.Chunk) error { windows += len(c.Times); return nil })
 				if err != nil || windows != int(ids*tenYears*segment.DayMs/c.widthMs) {

@@ -58,7 +58,7 @@ func ScanShort(ctx context.Context, reader Reader, request *scan.Request, visit,
 		}
 	}()
 	plain := *request
-	plain.Steps = nil
+	plain.Steps, plain.EndsOfMs = nil, endsSeenBy(request.Steps)
 	err := reader.Scan(ctx, &plain, func(n int, chunk *scan.Chunk) error {
 		if workers[n] == nil {
 			workers[n] = newWorker(ctx, run, n)
@@ -80,6 +80,23 @@ func ScanShort(ctx context.Context, reader Reader, request *scan.Request, visit,
 		}
 	}
 	return nil
+}
+
+// endsSeenBy returns the hours or days of which the first and the last samples are enough, as the results are the same
+// for these alone; 0: all samples are needed. At whole hours the newest one is among those of hours, and so is one of the samples that a
+// step can see, if there are any.
+func endsSeenBy(s *scan.Steps) int64 {
+	switch s.Function {
+	case scan.StepNewest, scan.StepLast, scan.StepPresent:
+	default:
+		return 0
+	}
+	for _, widthMs := range [...]int64{scan.DayMs, scan.HourMs} {
+		if s.FirstMs%widthMs == 0 && (s.StepMs%widthMs == 0 || s.FirstMs == s.LastMs) {
+			return widthMs
+		}
+	}
+	return 0
 }
 
 func unlessStopped(err error) error {

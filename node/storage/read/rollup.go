@@ -12,13 +12,15 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// rollupPlan describes how windows are made of rollups. The zero value makes none of any.
+// rollupPlan describes how windows, or the ends of hours or days, are made of rollups. The zero value makes none of any.
 type rollupPlan struct {
 	widthMs int64 // of the rollups: segment.HourMs or segment.DayMs; 0: none are used
 	sums    bool  // sums are wanted
 	ends    bool  // first and last values are wanted
 	digests bool  // of days, which are recorded beside the rollups
 	windows *scan.Windows
+
+	endsOfMs int64 // of what no windows are wanted, but the ends, in whole days: see planEnds; 0: windows are
 }
 
 // servedBy reports whether a segment has the rollups that are wanted, if any are.
@@ -26,6 +28,8 @@ func (p *rollupPlan) servedBy(m *segment.Meta) bool {
 	switch {
 	case p.widthMs == 0:
 		return false
+	case p.endsOfMs > 0:
+		return endsServedBy(m, p.endsOfMs)
 	case p.digests:
 		return m.DayDigests
 	default:
@@ -42,17 +46,21 @@ func (p *rollupPlan) endsIn(m *segment.Meta) bool {
 }
 
 // hourEnds reports whether the ends of hours are read beside their rollups.
-func (p *rollupPlan) hourEnds() bool { return p.ends && p.widthMs == segment.HourMs }
+func (p *rollupPlan) hourEnds() bool {
+	return p.ends && p.widthMs == segment.HourMs || p.endsOfMs == segment.HourMs
+}
 
 // prefetch asks for what read reads first of a series, from fromMs on.
 func (p *rollupPlan) prefetch(reader *segment.Reader, ref series.Ref, fromMs int64) {
-	if p.digests {
-		reader.PrefetchDayDigests(ref.Shard, uint32(ref.ID), fromMs)
-		return
+	shard, id := ref.Shard, uint32(ref.ID)
+	if p.digests || p.endsOfMs > 0 {
+		reader.PrefetchDayDigests(shard, id, fromMs)
 	}
-	reader.PrefetchRollups(ref.Shard, uint32(ref.ID), fromMs, p.widthMs)
+	if !p.digests {
+		reader.PrefetchRollups(shard, id, fromMs, cmp.Or(p.endsOfMs, p.widthMs))
+	}
 	if p.hourEnds() {
-		reader.PrefetchHourEnds(ref.Shard, uint32(ref.ID), fromMs)
+		reader.PrefetchHourEnds(shard, id, fromMs)
 	}
 }
 
@@ -103,9 +111,10 @@ type rollupReader struct {
 	clean   []segment.ExactSpan
 	dirty   []segment.TimeRange
 	rollups []segment.Rollup
+	days    []segment.Rollup // digests, beside the rollups of hours
 }
 
-// readWindowed is read for windows: whole hours or days of which the rollups of one
+// readWindowed is read for windows, and for the ends of hours or days: whole hours or days of which the rollups of one
 // segment tell everything are given as such to emitRollups, all else as samples. Both come
 // in order of time.
 func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPlan, emit func([]int64, []float64) error, emitRollups func([]segment.Rollup) error) error {
@@ -197,8 +206,7 @@ func (r *Reader) dirtySpans(dst []segment.TimeRange, stones []*manifest.Tombston
 	if floorTo(within.ToMs+1, width) != within.ToMs+1 {
 		dst = append(dst, whole(within.ToMs, within.ToMs))
 	}
-	w := plan.windows
-	if w.OriginMs%width != 0 || w.WidthMs%width != 0 {
+	if w := plan.windows; w != nil && (w.OriginMs%width != 0 || w.WidthMs%width != 0) {
 		for _, e := range r.rollup.exact {
 			at := w.OriginMs + floorTo(e.FromMs-w.OriginMs, w.WidthMs)
 			for ; at < e.ToMs; at += w.WidthMs {
@@ -255,10 +263,15 @@ func (r *Reader) readMixed(ref series.Ref, stones []*manifest.Tombstone, within 
 	}
 	defer func() { r.overlay = overlay }() // with its memory
 	for _, s := range r.rollup.clean {
-		if err := samples(s.FromMs - 1); err != nil {
-			return err
+		err := samples(s.FromMs - 1)
+		switch {
+		case err != nil:
+		case plan.endsOfMs > 0:
+			err = r.readEnds(ref, s, plan, &at, samples, emitRollups)
+		default:
+			err = r.readRollups(ref, s, plan, &at, emitRollups)
 		}
-		if err := r.readRollups(ref, s, plan, &at, emitRollups); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if err != nil {
 		return err
 	}
-	j := &scanJob{source: s, request: request, visit: visit, refs: refs, prefetch: s.underPressure(), rollup: planRollups(request.Windows)}
+	j := &scanJob{source: s, request: request, visit: visit, refs: refs, prefetch: s.underPressure(), rollup: planOf(request)}
 	err = j.run(ctx)
 	s.samples.Add(j.samples.Load())
 	s.rollups.Add(j.rollups.Load())
@@ -64,6 +64,14 @@ func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 		return nil
 	}
 	return err
+}
+
+// planOf returns the rollups that a request may be answered from.
+func planOf(request *scan.Request) rollupPlan {
+	if request.EndsOfMs > 0 && request.Windows == nil {
+		return planEnds(request)
+	}
+	return planRollups(request.Windows)
 }
 
 // boundWindows refuses windows that end nowhere: within these bounds the arithmetic
@@ -191,6 +199,10 @@ type emitter struct {
 	keyRead bool
 	windows *windower
 	chunk   scan.Chunk
+	ends    struct { // samples of addEnds
+		times  []int64
+		values []float64
+	}
 }
 
 func newEmitter(j *scanJob, worker int, windows *windower) *emitter {
@@ -245,6 +257,9 @@ func (m *emitter) addRollups(rollups []segment.Rollup) error {
 	if limit := m.job.request.Limits.SamplesMax; limit > 0 && total > limit {
 		return &scan.LimitError{What: "samples", Limit: limit}
 	}
+	if m.job.request.Windows == nil {
+		return m.addEnds(rollups)
+	}
 	for i := range rollups {
 		m.windows.addRollup(&rollups[i])
 		if m.windows.full() {
@@ -254,6 +269,21 @@ func (m *emitter) addRollups(rollups []segment.Rollup) error {
 		}
 	}
 	return nil
+}
+
+// addEnds sends the first and the last sample of each of some rollups.
+func (m *emitter) addEnds(rollups []segment.Rollup) error {
+	times, values := m.ends.times[:0], m.ends.values[:0]
+	for i := range rollups {
+		e := &rollups[i].Ends
+		times, values = append(times, e.FirstMs), append(values, e.First)
+		if e.LastMs > e.FirstMs {
+			times, values = append(times, e.LastMs), append(values, e.Last)
+		}
+	}
+	m.ends.times, m.ends.values = times, values
+	m.chunk.Times, m.chunk.Values = times, values
+	return m.send(&m.chunk)
 }
 
 func (m *emitter) finish() error {

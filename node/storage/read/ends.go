@@ -1,0 +1,124 @@
+package read
+
+import (
+	"errors"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// Who looks for the newest sample at whole hours or days (scan.Request.EndsOfMs) is told the first and the last
+// sample of each, where a segment has them: those of days that one segment alone tells of, and none of whose
+// samples is NaN, as a marker of staleness is, since rollups leave these out.
+
+const (
+	// endsDaysMin is the shortest range of which ends are read: one day at least of it is whole.
+	endsDaysMin = 2
+	// endsSamplesMin is how many samples an hour or day of a series has on the average where its rollup and its
+	// ends are shorter than they.
+	endsSamplesMin = 16
+	// endsDaysAtOnce bounds the hours that are held.
+	endsDaysAtOnce = RollupsAtOnce / 24
+)
+
+// planEnds returns how the samples are read that a request with EndsOfMs asks for.
+func planEnds(request *scan.Request) rollupPlan {
+	if request.ToMs-max(request.FromMs, scan.TimeMsMin) < endsDaysMin*segment.DayMs {
+		return rollupPlan{}
+	}
+	return rollupPlan{widthMs: segment.DayMs, endsOfMs: request.EndsOfMs}
+}
+
+// endsServedBy reports whether a segment has ends of hours or days that are less to read than its samples.
+func endsServedBy(m *segment.Meta, widthMs int64) bool {
+	if !m.HourEnds || widthMs == segment.DayMs && !m.DayRollups {
+		return false
+	}
+	return m.Samples/endsSamplesMin >= m.Series*((m.MaxMs-m.MinMs)/widthMs+1)
+}
+
+// readEnds emits the hours or days of a span, with their ends, but for days that have NaN, whose samples it reads:
+// it emits what lies between at and a time by samples. At is moved behind what is read; where something is damaged it
+// ends before that.
+func (r *Reader) readEnds(ref series.Ref, s segment.ExactSpan, plan rollupPlan, at *int64, samples func(toMs int64) error, emit func([]segment.Rollup) error) error {
+	for from := s.FromMs; from < s.ToMs; {
+		to := min(s.ToMs, from+endsDaysAtOnce*segment.DayMs)
+		err := r.loadEnds(ref, s, plan.endsOfMs, segment.TimeRange{FromMs: from, ToMs: to - 1})
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) {
+			if r.Version.Segments[s.Reader].NoteRollupDamage(ref.Shard) {
+				r.source.o.Corrupt(err)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.emitWholeDays(to, at, samples, emit); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// loadEnds reads the hours or days of a stretch of a span, with their ends, and the digests of its days.
+func (r *Reader) loadEnds(ref series.Ref, s segment.ExactSpan, widthMs int64, within segment.TimeRange) (err error) {
+	reader, x := r.Version.Segments[s.Reader], &r.rollup
+	if x.days, err = reader.DayDigests(x.days[:0], ref.Shard, uint32(ref.ID), within.FromMs, within.ToMs); err != nil {
+		return err
+	}
+	if within.FromMs == s.FromMs && within.ToMs == s.ToMs-1 {
+		if err = compareSamples(reader, ref, s, x.days); err != nil {
+			return err
+		}
+	}
+	x.rollups, err = reader.Rollups(x.rollups[:0], ref.Shard, uint32(ref.ID), within.FromMs, within.ToMs, widthMs)
+	if err != nil || len(x.rollups) == 0 || widthMs == segment.DayMs {
+		return err
+	}
+	return reader.HourEnds(x.rollups, ref.Shard, uint32(ref.ID))
+}
+
+// emitWholeDays emits the rollups of those loaded days, up to toMs, of which they have counted all samples, and reads
+// the samples of the others.
+func (r *Reader) emitWholeDays(toMs int64, at *int64, samples func(toMs int64) error, emit func([]segment.Rollup) error) error {
+	rest, left := r.rollup.rollups, false // left: days from at on are left to samples
+	run := rest[:0]                       // of days in a row, to be emitted
+	for _, day := range r.rollup.days {
+		n, count, endMs := 0, int64(0), day.StartMs+segment.DayMs
+		for ; n < len(rest) && rest[n].StartMs < endMs; n++ {
+			count += rest[n].Count
+		}
+		if count != day.Count || rest[0].StartMs < day.StartMs {
+			if err := emitSome(run, emit); err != nil {
+				return err
+			}
+			rest, left = rest[n:], true
+			run = rest[:0]
+			continue
+		}
+		if left {
+			if err := samples(day.StartMs - 1); err != nil {
+				return err
+			}
+		}
+		run, rest, left, *at = run[:len(run)+n], rest[n:], false, endMs
+	}
+	if err := emitSome(run, emit); err != nil {
+		return err
+	}
+	if left || len(rest) > 0 {
+		return samples(toMs - 1)
+	}
+	*at = toMs
+	return nil
+}
+
+func emitSome(rollups []segment.Rollup, emit func([]segment.Rollup) error) error {
+	if len(rollups) == 0 {
+		return nil
+	}
+	return emit(rollups)
+}
