@@ -260,7 +260,7 @@ func (p *process) append(buffer *wal.Buffer) (wal.Position, error) {
 
 // sync makes durable what is written, and then does something.
 func (p *process) sync(delay int64, do func()) {
-	p.after(delay+p.world.between(50, 800), func() {
+	p.after(delay+int64(p.world.options.SyncMs)*1000+p.world.between(50, 800), func() {
 		if err := p.syncLog(); err != nil {
 			p.fail(0, "sync: %v", err)
 			return
@@ -341,7 +341,7 @@ func (p *process) applySoon() {
 	delay := p.world.between(5, 100)
 	if p.stallUntil > p.world.now {
 		delay = p.stallUntil - p.world.now
-	} else if p.world.chance(200) {
+	} else if !p.world.options.Timed && p.world.chance(200) {
 		delay = p.world.between(1000, 60_000) // a page that has to be written first
 	}
 	p.after(delay, func() {

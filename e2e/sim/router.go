@@ -56,6 +56,7 @@ type operation struct {
 	failed   bool
 	deadline int64
 	kind     operationKind
+	began    int64
 }
 
 type operationKind uint8
@@ -78,6 +79,8 @@ type part struct {
 	floor   uint64
 	era     uint32 // of the shard when it began
 	attempt int
+	tries   int // since then: see timedRetry
+	follows int // of what nodes have said
 	done    bool
 }
 
@@ -93,7 +96,10 @@ func (r *router) next(life int) {
 		return
 	}
 	kind := [...]operationKind{operationWrite, operationWrite, operationWrite, operationDelete, operationRead, operationRead, operationRead, operationStale}[w.rng.IntN(8)]
-	op := &operation{router: r, life: life, kind: kind, parts: 1, deadline: w.now + operationMs*1000}
+	if w.options.Timed {
+		kind = operationWrite
+	}
+	op := &operation{router: r, life: life, kind: kind, parts: 1, began: w.now, deadline: w.now + w.operationUs()}
 	if kind <= operationDelete {
 		r.counter++
 		op.id = series.BatchID{Session: r.session, Counter: r.counter}
@@ -170,6 +176,7 @@ func (p *part) try() {
 		return
 	}
 	p.attempt++
+	w.timing.Attempts++
 	attempt := p.attempt
 	at := p.router.guess[p.shard] % len(w.nodes)
 	if p.kind == operationStale {
@@ -189,7 +196,7 @@ func (p *part) try() {
 			process.after(w.between(1, 50), func() { process.receive(&copied) })
 		}
 	})
-	w.after(attemptMs*1000, func() {
+	w.after(w.attemptUs(), func() {
 		if p.attempt == attempt && !p.done {
 			p.router.guess[p.shard] = w.rng.IntN(len(w.nodes))
 			p.try()
@@ -226,6 +233,10 @@ func (p *part) answered(attempt int, from string, answer reply) {
 		}
 	default:
 		p.router.guess[p.shard]++
+	}
+	if w.options.Timed {
+		p.timedRetry(notLeader != nil && notLeader.Leader != "")
+		return
 	}
 	w.after(w.between(1000, 30_000), p.try)
 }
@@ -273,6 +284,7 @@ func (p *part) end(good bool) {
 		w.stats.Failed++
 	case p.kind == operationWrite:
 		w.stats.Writes++
+		w.timing.wrote(w.now - p.began)
 	case p.kind == operationDelete:
 		w.stats.Deletes++
 	default:

@@ -27,6 +27,8 @@ type Options struct {
 	StallMs     int  // appliers fall behind for so long at most; 0: stallMax
 	SetBackMs   int  // the store is set back by so much at most; 0: setBackMax
 	Forget      bool // series that deletes have emptied are forgotten
+	SyncMs      int  // what each sync of the log takes beyond the usual
+	Timed       bool // clients only write, routers try again as the product's do, and it is noted how long writes took
 	Variant     Variant
 	Trace       int // so many last events are kept as text
 }
@@ -62,6 +64,7 @@ type World struct {
 	// take the files of others: a person gives them an empty disk.
 	conflicts map[string]bool
 	current   *task // the task that runs; nil: none
+	timing    Timing
 	over      bool  // nothing is started any more
 }
 

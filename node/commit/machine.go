@@ -181,7 +181,9 @@ func (m *Machine) Step(in *Input, round *Round) (bool, error) {
 			m.viewAgain(shard)
 		}
 	}
-	if !m.host.Ready(&round.replica) && len(round.relogged) == 0 {
+	some := m.host.Ready(&round.replica)
+	m.redirect()
+	if !some && len(round.relogged) == 0 {
 		return false, nil
 	}
 	round.Epoch = m.epoch

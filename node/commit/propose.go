@@ -111,8 +111,14 @@ func (m *Machine) sort(writes []*Write) {
 func (m *Machine) propose(nowMs int64) {
 	m.lookAtHeld()
 	m.sizes, m.parts = m.sizes[:0], m.parts[:0]
-	for _, shard := range m.ready {
+	ready := m.ready
+	m.ready = m.ready[:0]
+	for _, shard := range ready {
 		q := &m.shards[shard]
+		if m.host.HandingOver(shard) {
+			m.ready = append(m.ready, shard)
+			continue
+		}
 		q.listed = false
 		for len(q.shares) > 0 && (q.underWay == 0 || m.views[shard].SingleVoter) {
 			if !m.proposeEntry(shard, q, nowMs) {
@@ -120,7 +126,24 @@ func (m *Machine) propose(nowMs int64) {
 			}
 		}
 	}
+}
+
+// redirect answers what has waited while a shard was handed over, once another node leads. It is called
+// after the host was asked for a round, which is when that shows, so that no write waits for the round's sync.
+func (m *Machine) redirect() {
+	waiting := m.ready
 	m.ready = m.ready[:0]
+	for _, shard := range waiting {
+		q := &m.shards[shard]
+		if status, err := m.host.Status(shard); err != nil || status.Leads || status.Leader == "" {
+			m.ready = append(m.ready, shard)
+			continue
+		} else {
+			m.answerAll(q.shares, &replica.NotLeaderError{Shard: shard, Leader: status.Leader})
+		}
+		q.drop(len(q.shares))
+		q.listed = false
+	}
 }
 
 // proposeEntry proposes the first entry of a queue. It returns false when the host

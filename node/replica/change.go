@@ -80,8 +80,8 @@ func (g *group) leaveJoint() {
 func (g *group) transfer(id uint64) {
 	defer g.contain()
 	g.wake()
-	g.transferee, g.transferAt = id, g.shared.ticks+g.shared.config.ElectionTicks
 	g.node.TransferLeader(id)
+	g.transferee = g.node.BasicStatus().LeadTransferee
 	g.mark()
 }
 

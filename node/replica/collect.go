@@ -131,6 +131,9 @@ func (g *group) becameLeader() {
 }
 
 func (g *group) lostLead() {
+	if g.transferee != raft.None {
+		g.resignedUntil = g.shared.ticks + g.shared.config.ElectionTicks
+	}
 	g.failAll(g.notLeader())
 	g.transferee, g.trim.members = raft.None, nil
 	g.elapsed, g.timeout = 0, g.drawTimeout()

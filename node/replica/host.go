@@ -306,6 +306,13 @@ func (h *Host) Propose(shard uint16, kind uint8, parts [][]byte, token uint64) e
 	return g.propose(kind, parts, token)
 }
 
+// HandingOver reports whether the shard is being handed over from here, so that it is known soon who
+// takes proposals: another node, or this one again. It lasts two election timeouts at most.
+func (h *Host) HandingOver(shard uint16) bool {
+	g := h.group(shard)
+	return g != nil && g.handingOver()
+}
+
 // Read requests an index such that a state to which all entries up to it are applied has
 // all that was committed before the call. The token, which must not be 0, comes back in Reads
 // or in Failed. Errors: NotLeaderError, series.ErrOverloaded, ErrNoGroup, ErrFault, ErrArgument.

@@ -44,12 +44,21 @@ func (g *group) proposeNode(kind uint8, parts [][]byte, token uint64) (err error
 		return fmt.Errorf("shard %d: %w", g.replica.Shard, err)
 	case g.node.BasicStatus().RaftState != raft.StateLeader:
 		return &NotLeaderError{Shard: g.replica.Shard}
-	case g.transferee != raft.None:
+	case g.handingOver():
 		return ErrBusy
 	default:
 		return series.ErrOverloaded
 	}
 	return nil
+}
+
+// handingOver reports whether the group is being handed over from here: its next leader is not known
+// yet, or this replica goes on leading. It lasts two election timeouts at most.
+func (g *group) handingOver() bool {
+	if g.leads() {
+		return g.transferee != raft.None
+	}
+	return g.lead == raft.None && g.shared.ticks < g.resignedUntil && g.fault == nil
 }
 
 // readQueue gathers reads: while one confirmation is under way, later reads wait for

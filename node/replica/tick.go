@@ -75,8 +75,8 @@ func (g *group) tickLeader() {
 	g.node.Tick()
 	g.idle++
 	g.mark()
-	if g.transferee != raft.None && g.shared.ticks >= g.transferAt {
-		g.transferee = raft.None
+	if status := g.node.BasicStatus(); status.RaftState == raft.StateLeader {
+		g.transferee = status.LeadTransferee // the library gives it up after an election timeout
 	}
 	if g.shared.ticks%(snapshotTicks*g.shared.config.ElectionTicks) == 0 {
 		g.eachProgress(func(p MemberProgress) {
