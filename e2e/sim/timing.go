@@ -72,6 +72,7 @@ func (p *part) timedRetry(named bool) {
 		w.after(0, p.try)
 		return
 	}
+	p.router.guess[p.shard] %= len(w.nodes) // that a node joins makes nobody another one
 	p.tries++
 	longest := int64(timedBackoff.Longest(p.tries))
 	wait := w.between(longest/2, longest)

@@ -65,7 +65,7 @@ type World struct {
 	conflicts map[string]bool
 	current   *task // the task that runs; nil: none
 	timing    Timing
-	over      bool  // nothing is started any more
+	over      bool // nothing is started any more
 }
 
 // Stats count what happened, so that nobody takes an idle cluster for a sound one.

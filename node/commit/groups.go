@@ -290,7 +290,7 @@ func (m *Machine) step(shard uint16, status *replica.GroupStatus) (unpublished b
 	case replica.StepChange:
 		err = m.host.Change(shard, next.Members)
 	case replica.StepTransfer:
-		err = m.host.Transfer(shard, next.Node)
+		err = m.transfer(shard, status, next.Node)
 	case replica.StepPublish:
 		return true
 	case replica.StepNone, replica.StepWait:

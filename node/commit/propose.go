@@ -22,8 +22,9 @@ const (
 type shardQueue struct {
 	shares   []Share
 	bytes    int64
-	underWay int  // entries
-	listed   bool // in ready
+	underWay int    // entries
+	heir     string // node that the shard is handed over to when none is under way; "": it is not
+	listed   bool   // in ready
 }
 
 func (m *Machine) queue(shard uint16, s Share) error {
@@ -63,7 +64,12 @@ func (m *Machine) list(shard uint16) {
 
 // outcome notes that an entry of the shard has its outcome.
 func (m *Machine) outcome(shard uint16) {
-	m.shards[shard].underWay--
+	q := &m.shards[shard]
+	q.underWay--
+	if q.underWay == 0 && q.heir != "" {
+		_ = m.host.Transfer(shard, q.heir) // who asked for it looks again
+		q.heir = ""
+	}
 	m.list(shard)
 }
 

@@ -127,9 +127,24 @@ func (m *Machine) Transfer(shard uint16, toNode string) error {
 		return err
 	}
 	if toNode == "" {
-		if toNode = heir(&status); toNode == "" {
+		heir, ok := status.Heir(status.Configuration.Members)
+		if !ok {
 			return replica.ErrArgument
 		}
+		toNode = heir.Node
+	}
+	return m.transfer(shard, &status, toNode)
+}
+
+// transfer hands a shard over, but not before the outcome of its entry that is under way: the group takes no
+// proposals until the heir has all entries, and the next one is not made before.
+func (m *Machine) transfer(shard uint16, status *replica.GroupStatus, toNode string) error {
+	q := &m.shards[shard]
+	if q.underWay > 0 && status.Leads && slices.ContainsFunc(status.Configuration.Members, func(member shardmap.Member) bool {
+		return member.Node == toNode && member.Role == shardmap.Full && member.RaftID != status.RaftID
+	}) {
+		q.heir = toNode
+		return nil
 	}
 	return m.host.Transfer(shard, toNode)
 }
@@ -142,23 +157,12 @@ func (m *Machine) Resign() (left int) {
 		if err != nil || !status.Leads || status.SingleVoter {
 			continue
 		}
-		if name := heir(&status); name != "" {
+		if heir, ok := status.Heir(status.Configuration.Members); ok {
 			left++
-			_ = m.host.Transfer(shard, name) // busy: it is under way
+			_ = m.transfer(shard, &status, heir.Node) // busy: it is under way
 		}
 	}
 	return left
-}
-
-// heir returns the node of the other full voter that has most of the log; "": none.
-func heir(status *replica.GroupStatus) (name string) {
-	most := uint64(0)
-	for _, p := range status.Progress {
-		if p.Member.RaftID != status.RaftID && p.Member.Role == shardmap.Full && p.Active && p.Match >= most {
-			name, most = p.Member.Node, p.Match
-		}
-	}
-	return name
 }
 
 // Copies returns all replicas in the data folder, of those too that take no part.

@@ -29,8 +29,8 @@ type Step struct {
 	Lag uint64
 }
 
-// lagEntriesMax is how many entries a learner may lack when it gets its vote: it has
-// them within a moment, but not while it is still fetching history.
+// lagEntriesMax is how many entries a learner may lack when it gets its vote, and a voter that
+// is to lead: it has them within a moment, but not while it is still fetching history.
 const lagEntriesMax = 64
 
 // NextStep returns what the leader whose status this is has to do to bring its group to
@@ -108,17 +108,25 @@ func makeRoom(target []shardmap.Member, status *GroupStatus) (Step, bool) {
 	return Step{Kind: StepChange, Members: staying, Reason: "members make room"}, true
 }
 
-// heirOf returns the full voter among candidates, other than the leader, that is heard
-// and has most of the log.
-func heirOf(candidates []shardmap.Member, status *GroupStatus) (heir shardmap.Member, ok bool) {
+// Heir returns the full voter among candidates, other than the leader, that has most of the log, if
+// it may lead within a moment: the group takes no proposals until it has all.
+func (s *GroupStatus) Heir(candidates []shardmap.Member) (heir shardmap.Member, ok bool) {
 	match := uint64(0)
-	for _, p := range status.Progress {
-		if p.Member.Role == shardmap.Full && p.Member.RaftID != status.RaftID && p.Active && p.Match > match &&
+	for _, p := range s.Progress {
+		if p.Member.Role == shardmap.Full && p.Member.RaftID != s.RaftID && s.follows(&p) && p.Match > match &&
 			slices.Contains(candidates, p.Member) {
 			heir, match, ok = p.Member, p.Match, true
 		}
 	}
 	return heir, ok
+}
+
+// lag returns how many entries a member lacks.
+func (s *GroupStatus) lag(p *MemberProgress) uint64 { return s.Last - min(p.Match, s.Last) }
+
+// follows reports whether a member is heard, and has all of the log within a moment.
+func (s *GroupStatus) follows(p *MemberProgress) bool {
+	return p.Active && p.Replicating && p.Match > 0 && s.lag(p) <= lagEntriesMax
 }
 
 // withLearners is the present members and, as learners, those that target has more.
@@ -141,9 +149,8 @@ func catchingUp(target []shardmap.Member, status *GroupStatus) (Step, bool) {
 		if p.Member.Role != shardmap.Learner || at < 0 || !target[at].Role.Votes() {
 			continue
 		}
-		lag := status.Last - min(p.Match, status.Last)
-		if !p.Active || !p.Replicating || p.Match == 0 || lag > lagEntriesMax {
-			return Step{Kind: StepWait, Lag: lag, Node: p.Member.Node,
+		if !status.follows(&p) {
+			return Step{Kind: StepWait, Lag: status.lag(&p), Node: p.Member.Node,
 				Reason: fmt.Sprintf("node %s catches up", p.Member.Node)}, true
 		}
 	}
@@ -158,7 +165,7 @@ func leaveLast(target []shardmap.Member, status *GroupStatus) Step {
 	if at := slices.IndexFunc(target, self.SameReplica); at >= 0 && target[at].Role == shardmap.Full {
 		return Step{Kind: StepChange, Members: target, Reason: "members change"}
 	}
-	if heir, ok := heirOf(target, status); ok {
+	if heir, ok := status.Heir(target); ok {
 		return Step{Kind: StepTransfer, Node: heir.Node, Reason: "the leader leaves"}
 	}
 	if !slices.ContainsFunc(target, func(m shardmap.Member) bool { return m.Role == shardmap.Full }) {

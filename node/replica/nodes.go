@@ -148,7 +148,7 @@ func (g *group) route(from *pb.Message) {
 	case pb.MsgHeartbeatResp:
 		m.kind, m.index = typeHeartbeatResp, g.configured
 	case pb.MsgTimeoutNow:
-		m.kind = typeTimeoutNow
+		m.kind, early = typeTimeoutNow, true // what the heir has is on its own disk
 	default:
 		return // forwarded proposals and reads: routers find the leader themselves
 	}
