@@ -134,19 +134,19 @@ func (m *Machine) propose(nowMs int64) {
 	}
 }
 
-// redirect answers what has waited while a shard was handed over, once another node leads. It is called
+// redirect answers what has waited while a shard was handed over, once it is known who takes it. It is called
 // after the host was asked for a round, which is when that shows, so that no write waits for the round's sync.
 func (m *Machine) redirect() {
 	waiting := m.ready
 	m.ready = m.ready[:0]
 	for _, shard := range waiting {
 		q := &m.shards[shard]
-		if status, err := m.host.Status(shard); err != nil || status.Leads || status.Leader == "" {
+		leader := m.host.Successor(shard)
+		if leader == "" {
 			m.ready = append(m.ready, shard)
 			continue
-		} else {
-			m.answerAll(q.shares, &replica.NotLeaderError{Shard: shard, Leader: status.Leader})
 		}
+		m.answerAll(q.shares, &replica.NotLeaderError{Shard: shard, Leader: leader})
 		q.drop(len(q.shares))
 		q.listed = false
 	}

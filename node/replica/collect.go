@@ -131,8 +131,8 @@ func (g *group) becameLeader() {
 }
 
 func (g *group) lostLead() {
-	if g.transferee != raft.None {
-		g.resignedUntil = g.shared.ticks + g.shared.config.ElectionTicks
+	if g.transferee != raft.None && g.vote == g.transferee {
+		g.expectHeir(g.transferee)
 	}
 	g.failAll(g.notLeader())
 	g.transferee, g.trim.members = raft.None, nil

@@ -63,7 +63,7 @@ type group struct {
 	ledSince       int  // tick at which it became leader
 	tookOver       bool // it leads because it asked for that (askToLead)
 	transferee     uint64
-	resignedUntil  int           // tick until which a group that was handed over has its new leader, as a rule
+	heir           heir
 	installing     *SnapshotMeta // of the files that are being swapped; nil: none are
 	announce       bool          // the next Round names the shard in Prepared
 	installed      bool          // the files are in place
@@ -207,7 +207,7 @@ func (g *group) leaderNode() string {
 func (g *group) notLeader() error {
 	err := &NotLeaderError{Shard: g.replica.Shard}
 	if !g.leads() {
-		err.Leader = g.leaderNode()
+		err.Leader = g.successor()
 	}
 	return err
 }

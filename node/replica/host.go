@@ -306,13 +306,6 @@ func (h *Host) Propose(shard uint16, kind uint8, parts [][]byte, token uint64) e
 	return g.propose(kind, parts, token)
 }
 
-// HandingOver reports whether the shard is being handed over from here, so that it is known soon who
-// takes proposals: another node, or this one again. It lasts two election timeouts at most.
-func (h *Host) HandingOver(shard uint16) bool {
-	g := h.group(shard)
-	return g != nil && g.handingOver()
-}
-
 // Read requests an index such that a state to which all entries up to it are applied has
 // all that was committed before the call. The token, which must not be 0, comes back in Reads
 // or in Failed. Errors: NotLeaderError, series.ErrOverloaded, ErrNoGroup, ErrFault, ErrArgument.
@@ -372,7 +365,7 @@ func (h *Host) Change(shard uint16, target []shardmap.Member) error {
 }
 
 // Transfer asks the leader to hand its group to the replica on node. It takes at most
-// an election timeout, in which proposals are refused with ErrBusy. A full voter that
+// an election timeout, in which proposals are refused with ErrBusy (HandingOver). A full voter that
 // is asked to have the group handed to itself asks the leader, which may refuse. Errors:
 // NotLeaderError, ErrBusy, ErrArgument (no full voter there), ErrNoGroup, ErrFault.
 func (h *Host) Transfer(shard uint16, node string) error {

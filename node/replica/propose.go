@@ -52,15 +52,6 @@ func (g *group) proposeNode(kind uint8, parts [][]byte, token uint64) (err error
 	return nil
 }
 
-// handingOver reports whether the group is being handed over from here: its next leader is not known
-// yet, or this replica goes on leading. It lasts two election timeouts at most.
-func (g *group) handingOver() bool {
-	if g.leads() {
-		return g.transferee != raft.None
-	}
-	return g.lead == raft.None && g.shared.ticks < g.resignedUntil && g.fault == nil
-}
-
 // readQueue gathers reads: while one confirmation is under way, later reads wait for
 // the next.
 type readQueue struct {

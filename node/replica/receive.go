@@ -55,6 +55,9 @@ func (g *group) take(m *message) {
 	if _, known := m.kind.ofLibrary(); !known {
 		return
 	}
+	if m.kind == typeTimeoutNow && m.term == g.term {
+		g.expectHeir(g.replica.RaftID)
+	}
 	// The library refuses stale messages with an error; there is nothing to do then.
 	_ = g.node.Step(m.toRaft(g))
 	g.mark()

@@ -1,0 +1,55 @@
+package replica
+
+import "go.etcd.io/raft/v3"
+
+// heir is the member to which its leader hands a group over, from when it campaigns, at the leader's word,
+// until it is known who leads. Proposals go to it meanwhile, and wait there: they are in the first
+// entry that it makes.
+type heir struct {
+	id    uint64 // raft id; 0: none
+	until int    // tick; an election has ended then
+}
+
+func (g *group) expectHeir(id uint64) {
+	g.heir = heir{id, g.shared.ticks + g.shared.config.ElectionTicks}
+}
+
+// handingOver reports whether it is about to be known who takes proposals, so that they may wait here: the
+// leader has stopped taking them for its heir, or the heir campaigns.
+func (g *group) handingOver() bool {
+	if g.leads() {
+		return g.transferee != raft.None
+	}
+	if g.node == nil || g.heir.id != g.replica.RaftID || g.shared.ticks >= g.heir.until {
+		return false
+	}
+	lead := g.node.BasicStatus().Lead // that of the last Round is older
+	return lead == raft.None || lead == g.replica.RaftID
+}
+
+// successor returns the node that leads, or is about to; "" if it is not known.
+func (g *group) successor() string {
+	if g.lead == raft.None && g.heir.id != g.replica.RaftID && g.shared.ticks < g.heir.until {
+		if m, ok := g.config.member(g.heir.id); ok {
+			return m.Node
+		}
+	}
+	return g.leaderNode()
+}
+
+// HandingOver reports whether it is about to be known who takes proposals for a shard, so that they may
+// wait here: it is being handed over from here, or to here. It lasts an election timeout at most.
+func (h *Host) HandingOver(shard uint16) bool {
+	g := h.group(shard)
+	return g != nil && g.handingOver()
+}
+
+// Successor returns the node that takes proposals for a shard, or is about to; "" if it is this one, or
+// not known.
+func (h *Host) Successor(shard uint16) string {
+	g := h.group(shard)
+	if g == nil || g.leads() || g.handingOver() {
+		return ""
+	}
+	return g.successor()
+}
