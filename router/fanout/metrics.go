@@ -38,7 +38,7 @@ func newMetrics(r prometheus.Registerer, c *Cluster) *metrics {
 	m.register(m.seconds)
 	m.attempts = counter("attempts_total", "Frames, or parts of them, that were sent to nodes.")
 	m.messages = counter("messages_total", "Messages that those frames went in.")
-	m.redirects = counter("redirects_total", "Parts of frames that went to the leader that a node has named.")
+	m.redirects = counter("redirects_total", "Parts of frames that went on to another node at once, such as to the leader that a node has named.")
 	m.retries = counter("retries_total", "Parts of frames that wait to be sent again.")
 	m.expired = counter("expired_total", "Parts of frames for which another node was asked because one took long.")
 	m.full = counter("stream_full_total", "Frames that found no room in the queue of a stream.")

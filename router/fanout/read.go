@@ -19,13 +19,14 @@ import (
 
 // shardRead is where a read is with one shard.
 type shardRead struct {
-	shard uint16
-	done  bool
-	node  *node // that is being asked; nil: none
-	tries int
-	due   time.Time // of the next call
-	since time.Time // the first failure since there was progress; zero: none
-	err   error     // of the last call
+	shard     uint16
+	done      bool
+	node      *node     // that is being asked; nil: none
+	tries     int       // calls after which it waited
+	redirects int       // calls after which another node was asked at once
+	due       time.Time // of the next call
+	since     time.Time // the first failure since there was progress; zero: none
+	err       error     // of the last call
 
 	// Of a scan. A series of which more came than is held is given before it is
 	// complete; when its node is lost then, another one's answer goes on behind
@@ -244,7 +245,7 @@ func (g *gather) serverOf(v *view, r *shardRead) *node {
 	if len(servers) == 0 {
 		return nil
 	}
-	return servers[(g.offset+r.tries)%len(servers)]
+	return servers[(g.offset+r.tries+r.redirects)%len(servers)]
 }
 
 // call makes one call and sees to the shards that it has not ended.
@@ -303,9 +304,9 @@ func (g *gather) end(o *group, r *shardRead, err error) {
 	var notLeader *wire.NotLeaderError
 	switch {
 	case errors.As(err, &notLeader):
-		if g.cluster.pointed(v, r.shard, n, notLeader.Leader) && r.tries < redirectsMax {
+		if g.cluster.pointed(v, r.shard, n, notLeader.Leader) && r.redirects < redirectsMax {
 			r.err, r.due = err, now
-			r.tries++
+			r.redirects++
 			return
 		}
 		if notLeader.Leader != n.id {
@@ -351,7 +352,7 @@ func (g *gather) againLocked(r *shardRead, err error, now time.Time) {
 // progressed notes that a shard's answer has brought something.
 func (g *gather) progressed(r *shardRead) {
 	g.mu.Lock()
-	r.since, r.tries = time.Time{}, 0
+	r.since, r.tries, r.redirects = time.Time{}, 0, 0
 	g.mu.Unlock()
 }
 

@@ -30,6 +30,15 @@ func (v *view) servers(shard uint16, yield func(*node) bool) {
 	}
 }
 
+// serves reports whether a node has a full voter of a shard, by the map.
+func (v *view) serves(shard uint16, n *node) (found bool) {
+	v.servers(shard, func(server *node) bool {
+		found = found || server == n
+		return !found
+	})
+	return found
+}
+
 // names returns the ids of all nodes that the map has.
 func (v *view) names() map[string]bool {
 	names := map[string]bool{}

@@ -89,11 +89,12 @@ type part struct {
 	definitions int
 	era         uint32
 
-	done    bool
-	tries   int
-	due     time.Time // of the next attempt
-	current *attempt  // nil: none that is still waited for
-	err     error     // of the last attempt
+	done      bool
+	tries     int       // attempts after which it waited
+	redirects int       // attempts after which it went to another node at once
+	due       time.Time // of the next attempt
+	current   *attempt  // nil: none that is still waited for
+	err       error     // of the last attempt
 }
 
 // prepare looks into the parts and returns the frame's size.
@@ -245,14 +246,15 @@ func (w *call) failed(v *view, i int, n *node, err error, now time.Time) {
 		w.cluster.metrics.eras.Inc()
 		w.giveUp(i, err)
 	case errors.As(err, &notLeader):
-		if w.cluster.pointed(v, shard, n, notLeader.Leader) && p.tries < redirectsMax {
+		pointed := w.cluster.pointed(v, shard, n, notLeader.Leader)
+		if !pointed && notLeader.Leader != n.id {
+			w.cluster.passOver(v, shard, n)
+		}
+		if (pointed || !v.serves(shard, n)) && p.redirects < redirectsMax {
 			w.cluster.metrics.redirects.Inc()
 			p.err, p.due = err, now
-			p.tries++
+			p.redirects++
 			return
-		}
-		if notLeader.Leader != n.id {
-			w.cluster.passOver(v, shard, n)
 		}
 		w.again(i, err, now)
 	case errors.Is(err, series.ErrOverloaded):
@@ -268,7 +270,8 @@ func (w *call) failed(v *view, i int, n *node, err error, now time.Time) {
 	}
 }
 
-// redirectsMax bounds how often a part follows what nodes say without waiting.
+// redirectsMax bounds how often a part goes to another node without waiting: to the one that a node has
+// named, or on from a node that has left the group.
 const redirectsMax = 3
 
 // passes reports whether another node, or the same one later, may do what failed.

@@ -152,6 +152,49 @@ func TestHungLeader(t *testing.T) {
 	}
 }
 
+// A write follows a shard that is handed over without waiting, and goes on at once from a node that has left
+// the group and knows nobody.
+func TestHandedOver(t *testing.T) {
+	w := newWorld(t, 3, 1)
+	w.m.Rows[0].Members = w.m.Rows[0].Members[:2]
+	c := w.open(Limits{BackoffMin: waitBound, BackoffMax: waitBound, WriteTimeout: waitBound})
+	answers := func(o wire.PartOutcome) func(*series.Frame) []wire.PartOutcome {
+		return func(*series.Frame) []wire.PartOutcome { return []wire.PartOutcome{o} }
+	}
+	w.nodes[0].write = answers(wire.PartOutcome{Err: &wire.NotLeaderError{Leader: "b"}})
+	w.nodes[1].write = answers(wire.PartOutcome{Copies: 2})
+	w.nodes[2].write = answers(wire.PartOutcome{Err: &wire.NotLeaderError{}})
+	c.leads(0, c.current.Load().nodes["c"])
+	key := string(scantest.Key("", "m", "n", "1"))
+	outcome, err := c.Write(context.Background(), frameOf(c, 1, map[string][]series.Sample{key: {{TimeMs: 1, Value: 1}}}))
+	if err != nil || outcome.Copies != 2 {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	if redirects, retries := valueOf(t, c.metrics.redirects), valueOf(t, c.metrics.retries); redirects != 2 || retries != 0 {
+		t.Fatalf("%v redirects, %v retries", redirects, retries)
+	}
+}
+
+// What a part has followed does not make it wait longer afterwards.
+func TestBackoffAfterRedirects(t *testing.T) {
+	w := newWorld(t, 2, 1)
+	c := w.open(Limits{BackoffMin: time.Second, BackoffMax: time.Hour})
+	v, now := c.current.Load(), time.Now()
+	a, b := v.nodes["a"], v.nodes["b"]
+	call := &call{cluster: c, frame: &series.Frame{Parts: []series.Part{{}}}, parts: make([]part, 1)}
+	for i := range redirectsMax {
+		call.failed(v, 0, a, &wire.NotLeaderError{Leader: b.id}, now)
+		if !call.parts[0].due.Equal(now) {
+			t.Fatalf("redirect %d waits until %v", i, call.parts[0].due)
+		}
+		a, b = b, a
+	}
+	call.failed(v, 0, a, &wire.NotLeaderError{Leader: b.id}, now)
+	if wait := call.parts[0].due.Sub(now); wait <= 0 || wait > time.Second {
+		t.Fatalf("it waits %v", wait)
+	}
+}
+
 // Errors keep their kind, and the time is bounded.
 func TestWriteErrors(t *testing.T) {
 	w := newWorld(t, 3, 1)
