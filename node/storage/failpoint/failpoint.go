@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ErrHit is what a place that was told to fail returns, wrapped with its name.
@@ -21,6 +22,7 @@ const (
 	ActionError Action = iota // Hit returns an error
 	ActionKill                // the process kills itself with SIGKILL
 	ActionHang                // Hit never returns
+	ActionDelay               // Hit returns nil after a while
 )
 
 // Set describes at which places something happens. It is safe for use by many
@@ -36,13 +38,14 @@ type Set struct {
 
 type point struct {
 	action Action
+	delay  time.Duration // of ActionDelay
 	on     int64 // the hit at which it happens; 0: every one
 	hits   int64
 }
 
 // Parse reads a configuration such as
 //
-//	checkpoint/before-publish=kill@3;wal/after-write=error
+//	checkpoint/before-publish=kill@3;wal/after-write=error;wal/before-sync=delay:20ms
 //
 // where @n means the nth hit alone, and without it every hit acts. The empty
 // configuration returns nil. Names that the catalogue does not have are refused.
@@ -76,7 +79,14 @@ func Parse(configuration string, catalogue []string) (*Set, error) {
 func parseAction(text string) (*point, error) {
 	verb, count, counted := strings.Cut(text, "@")
 	p := &point{}
+	verb, argument, _ := strings.Cut(verb, ":")
 	switch verb {
+	case "delay":
+		var err error
+		if p.delay, err = time.ParseDuration(argument); err != nil || p.delay <= 0 {
+			return nil, fmt.Errorf("delay %q: want a duration, as in delay:20ms", argument)
+		}
+		p.action = ActionDelay
 	case "error":
 		p.action = ActionError
 	case "kill":
@@ -84,7 +94,10 @@ func parseAction(text string) (*point, error) {
 	case "hang":
 		p.action = ActionHang
 	default:
-		return nil, fmt.Errorf("action %q: want error, kill or hang", verb)
+		return nil, fmt.Errorf("action %q: want error, kill, hang or delay", verb)
+	}
+	if argument != "" && p.action != ActionDelay {
+		return nil, fmt.Errorf("action %q: %s takes no argument", text, verb)
 	}
 	if counted {
 		n, err := strconv.ParseInt(count, 10, 32)
@@ -122,6 +135,9 @@ func (s *Set) hit(name string) error {
 		s.kill()
 	case p.action == ActionHang:
 		select {}
+	case p.action == ActionDelay:
+		time.Sleep(p.delay)
+		return nil
 	}
 	return fmt.Errorf("%w: %s", ErrHit, name)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestNilSetDoesNothing(t *testing.T) {
@@ -40,9 +41,27 @@ func TestErrorOnNthHit(t *testing.T) {
 	}
 }
 
+func TestDelay(t *testing.T) {
+	const delay = 2 * time.Millisecond
+	s, err := Parse("a=delay:2ms@2", []string{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hit := 1; hit <= 2; hit++ {
+		start := time.Now()
+		if err := s.Hit("a"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); hit == 2 && took < delay {
+			t.Fatalf("it took %v", took)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, bad := range []string{
 		"a", "b=error", "a=", "a=explode", "a=kill@", "a=kill@0", "a=kill@x", "a=kill@-1", "a=error;a=kill", "a=error;;",
+		"a=delay", "a=delay:", "a=delay:x", "a=delay:0s", "a=delay:-1s", "a=kill:1s",
 	} {
 		if s, err := Parse(bad, []string{"a"}); err == nil || s != nil {
 			t.Errorf("Parse(%q) gave no error", bad)
