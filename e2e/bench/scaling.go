@@ -3,6 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +40,10 @@ func scaleOnce(ctx context.Context, b *bench, c *target.Cluster) error {
 		if err != nil {
 			return nil, err
 		}
+		parts, err := readParts(ctx, c.Router)
+		if err != nil {
+			return nil, err
+		}
 		result, err := during(ctx, c.Router, feeds, act)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", which, err)
@@ -48,6 +55,11 @@ func scaleOnce(ctx context.Context, b *bench, c *target.Cluster) error {
 		b.lower(which, "CPU of all processes", "cores", (after.CPU-before.CPU).Seconds()/result.Elapsed.Seconds())
 		b.lower(which, "time", "s", result.Elapsed.Seconds())
 		reportTimes(b, which, result)
+		b.lower(which, "longest write", "ms", float64(result.Writes.Max())/1000)
+		b.lower(which, "longest time without a write", "ms", milliseconds(slices.Max(result.Gaps)))
+		if err := parts.report(ctx, b, c.Router, which, result.Requests); err != nil {
+			return nil, err
+		}
 		b.lower(which, "requests that failed", "", float64(result.Errors))
 		if result.Errors > 0 {
 			b.note("%s: %v", which, result.ErrorFirst)
@@ -82,6 +94,44 @@ func scaleOnce(ctx context.Context, b *bench, c *target.Cluster) error {
 		sent += ring.sent * pointsPerRequest
 	}
 	return checkRings(ctx, c.Router, target.HTTPLine.Form(), rings, sent)
+}
+
+// parts are what became of parts of frames in a router, by its counters. Other than times they do not depend on
+// what else runs on the machine.
+type parts map[string]float64
+
+var partCounters = [...]struct{ name, means string }{
+	{"tickmesh_fanout_redirects_total", "parts that followed a leader"},
+	{"tickmesh_fanout_retries_total", "parts that waited to be sent again"},
+	{"tickmesh_fanout_expired_total", "parts for which another node was asked"},
+}
+
+func readParts(ctx context.Context, router *target.Server) (parts, error) {
+	text, err := router.Get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	p := parts{}
+	for _, counter := range partCounters {
+		_, after, found := strings.Cut(string(text), "\n"+counter.name+" ")
+		value, _, _ := strings.Cut(after, "\n")
+		if p[counter.name], err = strconv.ParseFloat(value, 64); !found || err != nil {
+			return nil, fmt.Errorf("the router's metric %s is %q", counter.name, value)
+		}
+	}
+	return p, nil
+}
+
+// report reports what has become of parts since p was read, for a thousand requests.
+func (p parts) report(ctx context.Context, b *bench, router *target.Server, which string, requests int64) error {
+	now, err := readParts(ctx, router)
+	if err != nil {
+		return err
+	}
+	for _, counter := range partCounters {
+		b.lower(which, counter.means, "per 1,000 requests", 1000*(now[counter.name]-p[counter.name])/float64(max(requests, 1)))
+	}
+	return nil
 }
 
 func reportSlower(b *bench, which string, steady, result *load.Result) {
