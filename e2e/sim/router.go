@@ -282,6 +282,7 @@ func (p *part) end(good bool) {
 	switch {
 	case p.failed:
 		w.stats.Failed++
+		w.timing.Failed++
 	case p.kind == operationWrite:
 		w.stats.Writes++
 		w.timing.wrote(w.now - p.began)

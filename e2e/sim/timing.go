@@ -16,6 +16,7 @@ type Timing struct {
 	Refused  int     // that were refused otherwise
 	SleptUs  int64   // by routers before they tried again
 	TookUs   []int64 // by each write that was answered
+	Failed   int     // writes without an answer in time
 }
 
 func (t *Timing) wrote(us int64) { t.TookUs = append(t.TookUs, us) }

@@ -1,0 +1,76 @@
+package replica
+
+import (
+	"errors"
+	"testing"
+)
+
+// While a group is handed over, proposals wait at the leader until the heir campaigns, go to it then, and wait
+// there until it leads: no node says meanwhile that it knows nobody.
+func TestProposalsFollowTheHeir(t *testing.T) {
+	w := newWorld(t, 6, 3)
+	w.fresh(0, members(full, full, witness))
+	leader := w.untilLed(0)
+	heir := w.nodes[1]
+	if leader == heir {
+		heir = w.nodes[0]
+	}
+	if err := leader.host.Transfer(0, heir.name); err != nil {
+		t.Fatal(err)
+	}
+	waitedThere := false
+	w.until("the heir leads", func() bool {
+		err := leader.host.Propose(0, 1, nil, 1)
+		var other *NotLeaderError
+		switch {
+		case errors.Is(err, ErrBusy) && leader.host.HandingOver(0) && leader.host.Successor(0) == "":
+		case errors.As(err, &other) && other.Leader == heir.name && leader.host.Successor(0) == heir.name:
+			waitedThere = waitedThere || heir.host.HandingOver(0)
+			if !heir.host.HandingOver(0) && w.leaderOf(0) != heir {
+				t.Fatalf("the heir neither leads nor lets proposals wait")
+			}
+		default:
+			t.Fatalf("a proposal at the former leader: %v", err)
+		}
+		return w.leaderOf(0) == heir
+	})
+	if !waitedThere || heir.host.HandingOver(0) {
+		t.Fatalf("proposals waited at the heir: %v, and do still: %v", waitedThere, heir.host.HandingOver(0))
+	}
+}
+
+// Proposals wait no longer than an election timeout, on both sides, if a handing over comes to nothing.
+func TestHandingOverIsBounded(t *testing.T) {
+	for _, reached := range []bool{false, true} {
+		w := newWorld(t, 6, 3)
+		w.fresh(0, members(full, full, full))
+		leader := w.untilLed(0)
+		heir := w.nodes[1]
+		if leader == heir {
+			heir = w.nodes[0]
+		}
+		for _, other := range w.nodes { // nobody hears the heir
+			w.cut[[2]string{heir.name, other.name}] = true
+			w.cut[[2]string{leader.name, heir.name}] = !reached
+		}
+		if err := leader.host.Transfer(0, heir.name); err != nil {
+			t.Fatal(err)
+		}
+		waits := func() bool { return leader.host.HandingOver(0) || heir.host.HandingOver(0) }
+		if !waits() {
+			t.Fatal("nothing waits")
+		}
+		campaigned := false
+		before := w.now
+		w.until("nothing waits", func() bool {
+			campaigned = campaigned || heir.host.HandingOver(0)
+			return !waits()
+		})
+		if ticks := (w.now - before) / 5; ticks > 9 || campaigned != reached {
+			t.Fatalf("%d ticks, and the heir campaigned: %v", ticks, campaigned)
+		}
+		if err := leader.host.Propose(0, 1, nil, 1); err != nil {
+			t.Fatalf("a proposal afterwards: %v", err)
+		}
+	}
+}
