@@ -128,6 +128,7 @@ func (g *group) becameLeader() {
 	g.idle, g.transferee, g.trim.members = 0, raft.None, nil
 	g.ledSince, g.tookOver, g.askedUntil = g.shared.ticks, g.shared.ticks < g.askedUntil, 0
 	g.proposed, g.pending = nil, nil
+	g.failedTransfers, g.transferFrom = 0, 0
 }
 
 func (g *group) lostLead() {

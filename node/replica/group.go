@@ -53,22 +53,24 @@ type group struct {
 
 	backlog backlog
 
-	told           toldCommit
-	elapsed        int // ticks since the leader was heard; of a follower
-	timeout        int // elapsed at which it campaigns, without extraTicks
-	quickCampaigns int // how many of the next campaigns follow soon one after the other
-	idle           int // ticks in which nothing happened; of a leader
-	hibernating    bool
-	askedUntil     int  // tick until which it counts as tookOver if it becomes leader
-	ledSince       int  // tick at which it became leader
-	tookOver       bool // it leads because it asked for that (askToLead)
-	transferee     uint64
-	heir           heir
-	installing     *SnapshotMeta // of the files that are being swapped; nil: none are
-	announce       bool          // the next Round names the shard in Prepared
-	installed      bool          // the files are in place
-	trim           trim
-	unknownSenders []unknownSender
+	told            toldCommit
+	elapsed         int // ticks since the leader was heard; of a follower
+	timeout         int // elapsed at which it campaigns, without extraTicks
+	quickCampaigns  int // how many of the next campaigns follow soon one after the other
+	idle            int // ticks in which nothing happened; of a leader
+	hibernating     bool
+	askedUntil      int  // tick until which it counts as tookOver if it becomes leader
+	ledSince        int  // tick at which it became leader
+	tookOver        bool // it leads because it asked for that (askToLead)
+	transferee      uint64
+	heir            heir
+	failedTransfers int           // in a row, of this leader
+	transferFrom    int           // tick before which none is begun again
+	installing      *SnapshotMeta // of the files that are being swapped; nil: none are
+	announce        bool          // the next Round names the shard in Prepared
+	installed       bool          // the files are in place
+	trim            trim
+	unknownSenders  []unknownSender
 }
 
 // toldCommit is the last commit index that a follower has heard from a leader. It may be

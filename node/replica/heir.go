@@ -27,6 +27,20 @@ func (g *group) handingOver() bool {
 	return lead == raft.None || lead == g.replica.RaftID
 }
 
+// noteTransfer notes that the library has given up a transfer, which it does after an election timeout.
+// Writes go on before the next one, for twice as long each time: an heir that cannot take over would stop them for good.
+func (g *group) noteTransfer() {
+	status := g.node.BasicStatus()
+	if status.RaftState != raft.StateLeader || g.transferee == status.LeadTransferee {
+		return
+	}
+	g.transferee = status.LeadTransferee
+	g.transferFrom = g.shared.ticks + g.shared.config.ElectionTicks<<min(g.failedTransfers, transferDoublingsMax)
+	g.failedTransfers++
+}
+
+const transferDoublingsMax = 5 // 13 s
+
 // successor returns the node that leads, or is about to; "" if it is not known.
 func (g *group) successor() string {
 	if g.lead == raft.None && g.heir.id != g.replica.RaftID && g.shared.ticks < g.heir.until {

@@ -69,8 +69,12 @@ func TestHandingOverIsBounded(t *testing.T) {
 		if ticks := (w.now - before) / 5; ticks > 9 || campaigned != reached {
 			t.Fatalf("%d ticks, and the heir campaigned: %v", ticks, campaigned)
 		}
-		if err := leader.host.Propose(0, 1, nil, 1); err != nil {
-			t.Fatalf("a proposal afterwards: %v", err)
+		if !w.propose(leader, 0) {
+			t.Fatal("no proposal is taken afterwards")
 		}
+		if err := leader.host.Transfer(0, heir.name); !errors.Is(err, ErrBusy) {
+			t.Fatalf("handed over again at once: %v", err)
+		}
+		w.until("it may be handed over again", func() bool { return leader.host.Transfer(0, heir.name) == nil })
 	}
 }

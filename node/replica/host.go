@@ -366,7 +366,8 @@ func (h *Host) Change(shard uint16, target []shardmap.Member) error {
 
 // Transfer asks the leader to hand its group to the replica on node. It takes at most
 // an election timeout, in which proposals are refused with ErrBusy (HandingOver). A full voter that
-// is asked to have the group handed to itself asks the leader, which may refuse. Errors:
+// is asked to have the group handed to itself asks the leader, which may refuse. After
+// a transfer that came to nothing writes go on for a while: ErrBusy. Errors:
 // NotLeaderError, ErrBusy, ErrArgument (no full voter there), ErrNoGroup, ErrFault.
 func (h *Host) Transfer(shard uint16, node string) error {
 	g, err := h.working(shard)

@@ -75,9 +75,7 @@ func (g *group) tickLeader() {
 	g.node.Tick()
 	g.idle++
 	g.mark()
-	if status := g.node.BasicStatus(); status.RaftState == raft.StateLeader {
-		g.transferee = status.LeadTransferee // the library gives it up after an election timeout
-	}
+	g.noteTransfer()
 	if g.shared.ticks%(snapshotTicks*g.shared.config.ElectionTicks) == 0 {
 		g.eachProgress(func(p MemberProgress) {
 			if p.NeedsSnapshot && p.Member.RaftID != g.replica.RaftID {
