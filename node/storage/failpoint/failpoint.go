@@ -39,7 +39,7 @@ type Set struct {
 type point struct {
 	action Action
 	delay  time.Duration // of ActionDelay
-	on     int64 // the hit at which it happens; 0: every one
+	on     int64         // the hit at which it happens; 0: every one
 	hits   int64
 }
 
