@@ -52,6 +52,9 @@ type Steps struct {
 	RangeMs                 int64
 	Function                StepFunction
 	Fold                    *Fold // nil: series stay apart
+	// DeduplicateMs leaves of the samples in the request's range only the newest of each interval ((k-1)·DeduplicateMs,
+	// k·DeduplicateMs], a staleness marker as any other; 0: all count.
+	DeduplicateMs int64
 }
 
 // StaleBits are the bits of the NaN by which Prometheus marks the end of a series.
@@ -118,6 +121,8 @@ func (s *Steps) Check() error {
 		return fmt.Errorf("%d steps are more than %d", (s.LastMs-s.FirstMs)/s.StepMs+1, StepsMax)
 	case s.RangeMs < 1 || s.RangeMs > stepRangeMsMax:
 		return fmt.Errorf("a range of %d ms: it must be longer than 0, and at most %d ms", s.RangeMs, int64(stepRangeMsMax))
+	case s.DeduplicateMs < 0 || s.DeduplicateMs > stepRangeMsMax:
+		return fmt.Errorf("an interval of %d ms: it must be at most %d ms", s.DeduplicateMs, int64(stepRangeMsMax))
 	case !s.Function.Known():
 		return fmt.Errorf("unknown function %d", s.Function)
 	case s.Fold != nil && (!s.Fold.Kind.Known() || len(s.Fold.Names) > FoldNamesMax):

@@ -16,6 +16,9 @@ func FromSteps(s *scan.Steps) *nodev1.Steps {
 		return nil
 	}
 	m := &nodev1.Steps{FirstMs: s.FirstMs, LastMs: s.LastMs, StepMs: s.StepMs, RangeMs: s.RangeMs, Function: nodev1.StepFunction(s.Function)}
+	if s.DeduplicateMs > 0 { // an older version must not take it for a request without
+		m.Function, m.FunctionDeduplicated, m.DeduplicateMs = nodev1.StepFunction_STEP_FUNCTION_UNSPECIFIED, m.GetFunction(), s.DeduplicateMs
+	}
 	if f := s.Fold; f != nil {
 		m.Fold = &nodev1.Fold{Kind: nodev1.FoldKind(f.Kind), Without: f.Without}
 		for _, name := range f.Names {
@@ -29,10 +32,17 @@ func FromSteps(s *scan.Steps) *nodev1.Steps {
 // version, which is answered with samples; a fold of a later version is left out, as the caller
 // folds series, too. Errors: ErrInvalid.
 func ToSteps(m *nodev1.Steps) (*scan.Steps, error) {
-	if m == nil || m.GetFunction() < 0 || m.GetFunction() > nodev1.StepFunction(^scan.StepFunction(0)) || !scan.StepFunction(m.GetFunction()).Known() {
+	function := m.GetFunction()
+	if m.GetDeduplicateMs() != 0 {
+		function = m.GetFunctionDeduplicated()
+	}
+	if m == nil || function < 0 || function > nodev1.StepFunction(^scan.StepFunction(0)) || !scan.StepFunction(function).Known() {
 		return nil, nil
 	}
-	s := &scan.Steps{FirstMs: m.GetFirstMs(), LastMs: m.GetLastMs(), StepMs: m.GetStepMs(), RangeMs: m.GetRangeMs(), Function: scan.StepFunction(m.GetFunction())}
+	s := &scan.Steps{
+		FirstMs: m.GetFirstMs(), LastMs: m.GetLastMs(), StepMs: m.GetStepMs(), RangeMs: m.GetRangeMs(),
+		Function: scan.StepFunction(function), DeduplicateMs: m.GetDeduplicateMs(),
+	}
 	if f := m.GetFold(); f != nil && f.GetKind() > 0 && f.GetKind() <= nodev1.FoldKind(^scan.FoldKind(0)) && scan.FoldKind(f.GetKind()).Known() {
 		s.Fold = &scan.Fold{Kind: scan.FoldKind(f.GetKind()), Without: f.GetWithout()}
 		for _, name := range f.GetNames() {

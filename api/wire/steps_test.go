@@ -35,6 +35,13 @@ func TestSteps(t *testing.T) {
 		if got, err := ToSteps(FromSteps(s)); err != nil || got.Function != f {
 			t.Errorf("%+v, %v", got, err)
 		}
+		s.DeduplicateMs = 15_000
+		if got, err := ToSteps(FromSteps(s)); err != nil || *got != *s {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if m := FromSteps(s); m.GetFunction() != 0 { // which an older version answers with samples
+			t.Errorf("an older version takes it for %v of all samples", m.GetFunction())
+		}
 	}
 	if len(nodev1.StepFunction_name) != int(scan.StepLast)+1 || len(nodev1.FoldKind_name) != int(scan.FoldMax)+1 {
 		t.Error("messages and requests have other functions")
@@ -47,6 +54,12 @@ func TestSteps(t *testing.T) {
 	m.Function = 4711
 	if got, err := ToSteps(m); err != nil || got != nil {
 		t.Errorf("a function of a later version: %+v, %v", got, err)
+	}
+	m = FromSteps(someSteps(nil))
+	m.DeduplicateMs = -1
+	m.FunctionDeduplicated = nodev1.StepFunction_STEP_FUNCTION_RATE
+	if _, err := ToSteps(m); !errors.Is(err, ErrInvalid) {
+		t.Errorf("an interval of -1 ms: %v", err)
 	}
 	m = FromSteps(someSteps(nil))
 	m.StepMs = 0

@@ -112,9 +112,9 @@ func TestStepsUnderFaults(t *testing.T) {
 	}
 	w.setFaults(faults{forget: 40, move: 5, hideLeader: 3, refuse: 6, cut: 20})
 	for _, fold := range []*scan.Fold{nil, {Kind: scan.FoldCount}, {Kind: scan.FoldMax, Names: []string{"n"}}} {
-		for _, function := range []scan.StepFunction{scan.StepNewest, scan.StepIncrease} {
+		for i, function := range []scan.StepFunction{scan.StepNewest, scan.StepIncrease, scan.StepNewest, scan.StepIncrease} {
 			request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: 3}
-			request.Steps = &scan.Steps{FirstMs: 7000, LastMs: 400_000, StepMs: 5000, RangeMs: 60_000, Function: function, Fold: fold}
+			request.Steps = &scan.Steps{FirstMs: 7000, LastMs: 400_000, StepMs: 5000, RangeMs: 60_000, Function: function, Fold: fold, DeduplicateMs: int64(i) / 2 * 3000}
 			got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), request)
 			if err != nil {
 				t.Fatal(err)

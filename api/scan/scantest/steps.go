@@ -16,6 +16,7 @@ import (
 func stepChunk(samples []series.Sample, request *scan.Steps) *scan.Chunk {
 	c := &scan.Chunk{}
 	given := false
+	samples = deduplicated(samples, request.DeduplicateMs)
 	for at := request.FirstMs; at <= request.LastMs; at += request.StepMs {
 		var times []int64
 		var values []float64
@@ -172,4 +173,26 @@ func groupOf(key series.Key, request *scan.Steps) (group series.Key, alone bool)
 		}
 	}
 	return series.AppendKey(nil, database, metric, kept), alone && request.Function != scan.StepNewest
+}
+
+// deduplicated returns the samples without those that a newer one follows in the same interval, by whether a multiple
+// of its length lies between them.
+func deduplicated(samples []series.Sample, intervalMs int64) []series.Sample {
+	if intervalMs == 0 {
+		return samples
+	}
+	before := func(t int64) int64 { // how many multiples of the length are before t, from an arbitrary one on
+		n := t / intervalMs
+		if n*intervalMs >= t {
+			n--
+		}
+		return n
+	}
+	var kept []series.Sample
+	for i, s := range samples {
+		if i+1 == len(samples) || before(samples[i+1].TimeMs) != before(s.TimeMs) {
+			kept = append(kept, s)
+		}
+	}
+	return kept
 }

@@ -120,6 +120,7 @@ func (r *randomRun) steps(t *rapid.T, request *scan.Request) *scan.Steps {
 		Function: scan.StepFunction(rapid.IntRange(int(scan.StepNewest), int(scan.StepLast)).Draw(t, "function")),
 	}
 	s.LastMs = s.FirstMs + rapid.SampledFrom([]int64{0, 1, 50, 150}).Draw(t, "steps")*s.StepMs
+	s.DeduplicateMs = rapid.SampledFrom([]int64{0, 0, 1, 15, 4000}).Draw(t, "deduplicated") * r.unitMs
 	if rapid.Bool().Draw(t, "folded") {
 		s.Fold = &scan.Fold{
 			Kind:    scan.FoldKind(rapid.IntRange(int(scan.FoldCount), int(scan.FoldMax)).Draw(t, "fold")),

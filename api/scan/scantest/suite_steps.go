@@ -49,6 +49,7 @@ func testSteps(t *testing.T, s Subject) {
 		got := collect(t, s, r)[string(key)]
 		wantSteps(t, got, &scan.Chunk{Times: c.times, Values: c.values})
 	}
+	testDeduplicated(t, s, key)
 	r := everything(scan.Selector{Metric: "m"})
 	r.FromMs, r.ToMs = 20_000, 39_999 // only samples of the range count
 	r.Steps = &scan.Steps{FirstMs: 40_000, LastMs: 40_000, StepMs: 1, RangeMs: 30_000, Function: scan.StepCount}
@@ -189,5 +190,25 @@ func wantSteps(t reporter, got, want *scan.Chunk) {
 	}
 	if !slices.Equal(got.Times, want.Times) || !slices.EqualFunc(got.Values, want.Values, exact) || !slices.Equal(got.Count, want.Count) || got.Series != want.Series {
 		t.Fatalf("got  %v %v %v of %d series\nwant %v %v %v of %d", got.Times, got.Values, got.Count, got.Series, want.Times, want.Values, want.Count, want.Series)
+	}
+}
+
+// testDeduplicated asks for the samples of testSteps, of which there is one every 10 s, by intervals.
+func testDeduplicated(t *testing.T, s Subject, key series.Key) {
+	t.Helper()
+	for _, c := range []struct {
+		function   scan.StepFunction
+		intervalMs int64
+		times      []int64
+		values     []float64
+	}{
+		{scan.StepCount, 1, []int64{60_000, 90_000}, []float64{3, 3}},
+		{scan.StepCount, 10_000, []int64{60_000, 90_000}, []float64{3, 3}}, // an interval has its end
+		{scan.StepCount, 20_000, []int64{60_000, 90_000}, []float64{2, 1}}, // 40 and 60 s, 80 s; that of 100 s is in its interval
+		{scan.StepNewest, 40_000, []int64{40_000, 80_000}, []float64{40, 20}},
+	} {
+		r := everything(scan.Selector{Metric: "m"})
+		r.Steps = &scan.Steps{FirstMs: 60_000, LastMs: 90_000, StepMs: 30_000, RangeMs: 30_000, Function: c.function, DeduplicateMs: c.intervalMs}
+		wantSteps(t, collect(t, s, r)[string(key)], &scan.Chunk{Times: c.times, Values: c.values})
 	}
 }

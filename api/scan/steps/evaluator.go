@@ -14,6 +14,7 @@ type Evaluator struct {
 	request  *scan.Steps
 	function function // nil: scan.StepNewest
 	window   window
+	newest   *Deduplicator // nil: all samples count
 
 	times  []int64 // samples that may still be seen, without staleness markers
 	values []float64
@@ -37,6 +38,9 @@ const workMax = 1 << 20
 // NewEvaluator returns an evaluator of a request that has passed its Check. It ends with the context.
 func NewEvaluator(ctx context.Context, request *scan.Steps) *Evaluator {
 	e := &Evaluator{ctx: ctx, request: request, function: functionOf(request.Function), window: windowOf(request)}
+	if request.DeduplicateMs > 0 {
+		e.newest = NewDeduplicator(request.DeduplicateMs)
+	}
 	e.Begin()
 	return e
 }
@@ -45,11 +49,18 @@ func NewEvaluator(ctx context.Context, request *scan.Steps) *Evaluator {
 func (e *Evaluator) Begin() {
 	e.times, e.values, e.from, e.to, e.at = e.times[:0], e.values[:0], 0, 0, e.request.FirstMs
 	e.given, e.outTimes, e.outValues = false, e.outTimes[:0], e.outValues[:0]
+	if e.newest != nil {
+		e.newest.Begin()
+	}
 }
 
 // Bytes returns what the evaluator holds.
 func (e *Evaluator) Bytes() int {
-	return 8 * (cap(e.times) + cap(e.values) + cap(e.outTimes) + cap(e.outValues))
+	bytes := 8 * (cap(e.times) + cap(e.values) + cap(e.outTimes) + cap(e.outValues))
+	if e.newest != nil {
+		bytes += e.newest.Bytes()
+	}
+	return bytes
 }
 
 // batchSamplesMax is how many samples are taken at a time, so that what is held follows
@@ -58,6 +69,14 @@ const batchSamplesMax = 1024
 
 // Add takes the next samples of the series, in order of time. Errors: that of the context.
 func (e *Evaluator) Add(times []int64, values []float64) error {
+	if e.newest != nil {
+		times, values = e.newest.Add(times, values)
+	}
+	return e.add(times, values)
+}
+
+// add takes samples that count.
+func (e *Evaluator) add(times []int64, values []float64) error {
 	values = values[:len(times)]
 	if e.function == nil {
 		e.addNewest(times, values)
@@ -231,6 +250,11 @@ func (e *Evaluator) step() {
 // End returns the values of the series at the steps, or its newest samples. The slices are used
 // again. Errors: that of the context.
 func (e *Evaluator) End() ([]int64, []float64, error) {
+	if e.newest != nil {
+		if err := e.add(e.newest.End()); err != nil {
+			return nil, nil, err
+		}
+	}
 	if e.function == nil {
 		return e.outTimes, e.outValues, nil
 	}

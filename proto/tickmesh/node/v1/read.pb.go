@@ -402,7 +402,12 @@ type Steps struct {
 	// The function.
 	Function StepFunction `protobuf:"varint,5,opt,name=function,proto3,enum=tickmesh.node.v1.StepFunction" json:"function,omitempty"`
 	// Groups instead of series. Whoever does not know of it sends series.
-	Fold          *Fold `protobuf:"bytes,6,opt,name=fold,proto3" json:"fold,omitempty"`
+	Fold *Fold `protobuf:"bytes,6,opt,name=fold,proto3" json:"fold,omitempty"`
+	// The function, in the place of the one above, where deduplicate_ms is set: whoever does not know of it sends samples.
+	FunctionDeduplicated StepFunction `protobuf:"varint,7,opt,name=function_deduplicated,json=functionDeduplicated,proto3,enum=tickmesh.node.v1.StepFunction" json:"function_deduplicated,omitempty"`
+	// Of the samples in the request's range only the newest of each interval ((k - 1) * deduplicate_ms, k * deduplicate_ms]
+	// counts; 0: all do.
+	DeduplicateMs int64 `protobuf:"varint,8,opt,name=deduplicate_ms,json=deduplicateMs,proto3" json:"deduplicate_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,6 +482,20 @@ func (x *Steps) GetFold() *Fold {
 		return x.Fold
 	}
 	return nil
+}
+
+func (x *Steps) GetFunctionDeduplicated() StepFunction {
+	if x != nil {
+		return x.FunctionDeduplicated
+	}
+	return StepFunction_STEP_FUNCTION_UNSPECIFIED
+}
+
+func (x *Steps) GetDeduplicateMs() int64 {
+	if x != nil {
+		return x.DeduplicateMs
+	}
+	return 0
 }
 
 // ScanRequest asks for samples in [from_ms, to_ms], both inclusive.
@@ -1750,14 +1769,16 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\x04Fold\x12.\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1a.tickmesh.node.v1.FoldKindR\x04kind\x12\x18\n" +
 	"\awithout\x18\x02 \x01(\bR\awithout\x12\x14\n" +
-	"\x05names\x18\x03 \x03(\fR\x05names\"\xd7\x01\n" +
+	"\x05names\x18\x03 \x03(\fR\x05names\"\xd3\x02\n" +
 	"\x05Steps\x12\x19\n" +
 	"\bfirst_ms\x18\x01 \x01(\x03R\afirstMs\x12\x17\n" +
 	"\alast_ms\x18\x02 \x01(\x03R\x06lastMs\x12\x17\n" +
 	"\astep_ms\x18\x03 \x01(\x03R\x06stepMs\x12\x19\n" +
 	"\brange_ms\x18\x04 \x01(\x03R\arangeMs\x12:\n" +
 	"\bfunction\x18\x05 \x01(\x0e2\x1e.tickmesh.node.v1.StepFunctionR\bfunction\x12*\n" +
-	"\x04fold\x18\x06 \x01(\v2\x16.tickmesh.node.v1.FoldR\x04fold\"\x85\x03\n" +
+	"\x04fold\x18\x06 \x01(\v2\x16.tickmesh.node.v1.FoldR\x04fold\x12S\n" +
+	"\x15function_deduplicated\x18\a \x01(\x0e2\x1e.tickmesh.node.v1.StepFunctionR\x14functionDeduplicated\x12%\n" +
+	"\x0ededuplicate_ms\x18\b \x01(\x03R\rdeduplicateMs\"\x85\x03\n" +
 	"\vScanRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x123\n" +
 	"\x06shards\x18\x02 \x03(\v2\x1b.tickmesh.node.v1.ShardFromR\x06shards\x12\x17\n" +
@@ -1926,39 +1947,40 @@ var file_tickmesh_node_v1_read_proto_depIdxs = []int32{
 	1,  // 1: tickmesh.node.v1.Fold.kind:type_name -> tickmesh.node.v1.FoldKind
 	0,  // 2: tickmesh.node.v1.Steps.function:type_name -> tickmesh.node.v1.StepFunction
 	4,  // 3: tickmesh.node.v1.Steps.fold:type_name -> tickmesh.node.v1.Fold
-	24, // 4: tickmesh.node.v1.ScanRequest.selector:type_name -> tickmesh.v1.Selector
-	3,  // 5: tickmesh.node.v1.ScanRequest.shards:type_name -> tickmesh.node.v1.ShardFrom
-	25, // 6: tickmesh.node.v1.ScanRequest.windows:type_name -> tickmesh.v1.Windows
-	26, // 7: tickmesh.node.v1.ScanRequest.limits:type_name -> tickmesh.v1.ScanLimits
-	27, // 8: tickmesh.node.v1.ScanRequest.freshness:type_name -> tickmesh.v1.Freshness
-	5,  // 9: tickmesh.node.v1.ScanRequest.steps:type_name -> tickmesh.node.v1.Steps
-	28, // 10: tickmesh.node.v1.Chunk.columns:type_name -> tickmesh.v1.Columns
-	7,  // 11: tickmesh.node.v1.ScanResponse.chunks:type_name -> tickmesh.node.v1.Chunk
-	2,  // 12: tickmesh.node.v1.ScanResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	24, // 13: tickmesh.node.v1.LastRequest.selector:type_name -> tickmesh.v1.Selector
-	26, // 14: tickmesh.node.v1.LastRequest.limits:type_name -> tickmesh.v1.ScanLimits
-	27, // 15: tickmesh.node.v1.LastRequest.freshness:type_name -> tickmesh.v1.Freshness
-	10, // 16: tickmesh.node.v1.LastResponse.points:type_name -> tickmesh.node.v1.LastPoint
-	2,  // 17: tickmesh.node.v1.LastResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	24, // 18: tickmesh.node.v1.ListSeriesRequest.selector:type_name -> tickmesh.v1.Selector
-	27, // 19: tickmesh.node.v1.ListSeriesRequest.freshness:type_name -> tickmesh.v1.Freshness
-	13, // 20: tickmesh.node.v1.ListSeriesResponse.keys:type_name -> tickmesh.node.v1.ShardKeys
-	2,  // 21: tickmesh.node.v1.ListSeriesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	29, // 22: tickmesh.node.v1.ListNamesRequest.kind:type_name -> tickmesh.v1.NameKind
-	27, // 23: tickmesh.node.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
-	2,  // 24: tickmesh.node.v1.ListNamesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	24, // 25: tickmesh.node.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
-	30, // 26: tickmesh.node.v1.DeleteRequest.batch_id:type_name -> tickmesh.v1.BatchId
-	2,  // 27: tickmesh.node.v1.DeleteResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	19, // 28: tickmesh.node.v1.HistoryRequest.since:type_name -> tickmesh.node.v1.ShardMark
-	22, // 29: tickmesh.node.v1.HistoryResponse.changes:type_name -> tickmesh.node.v1.ShardChange
-	2,  // 30: tickmesh.node.v1.HistoryResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	19, // 31: tickmesh.node.v1.ShardChange.mark:type_name -> tickmesh.node.v1.ShardMark
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	0,  // 4: tickmesh.node.v1.Steps.function_deduplicated:type_name -> tickmesh.node.v1.StepFunction
+	24, // 5: tickmesh.node.v1.ScanRequest.selector:type_name -> tickmesh.v1.Selector
+	3,  // 6: tickmesh.node.v1.ScanRequest.shards:type_name -> tickmesh.node.v1.ShardFrom
+	25, // 7: tickmesh.node.v1.ScanRequest.windows:type_name -> tickmesh.v1.Windows
+	26, // 8: tickmesh.node.v1.ScanRequest.limits:type_name -> tickmesh.v1.ScanLimits
+	27, // 9: tickmesh.node.v1.ScanRequest.freshness:type_name -> tickmesh.v1.Freshness
+	5,  // 10: tickmesh.node.v1.ScanRequest.steps:type_name -> tickmesh.node.v1.Steps
+	28, // 11: tickmesh.node.v1.Chunk.columns:type_name -> tickmesh.v1.Columns
+	7,  // 12: tickmesh.node.v1.ScanResponse.chunks:type_name -> tickmesh.node.v1.Chunk
+	2,  // 13: tickmesh.node.v1.ScanResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	24, // 14: tickmesh.node.v1.LastRequest.selector:type_name -> tickmesh.v1.Selector
+	26, // 15: tickmesh.node.v1.LastRequest.limits:type_name -> tickmesh.v1.ScanLimits
+	27, // 16: tickmesh.node.v1.LastRequest.freshness:type_name -> tickmesh.v1.Freshness
+	10, // 17: tickmesh.node.v1.LastResponse.points:type_name -> tickmesh.node.v1.LastPoint
+	2,  // 18: tickmesh.node.v1.LastResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	24, // 19: tickmesh.node.v1.ListSeriesRequest.selector:type_name -> tickmesh.v1.Selector
+	27, // 20: tickmesh.node.v1.ListSeriesRequest.freshness:type_name -> tickmesh.v1.Freshness
+	13, // 21: tickmesh.node.v1.ListSeriesResponse.keys:type_name -> tickmesh.node.v1.ShardKeys
+	2,  // 22: tickmesh.node.v1.ListSeriesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	29, // 23: tickmesh.node.v1.ListNamesRequest.kind:type_name -> tickmesh.v1.NameKind
+	27, // 24: tickmesh.node.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
+	2,  // 25: tickmesh.node.v1.ListNamesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	24, // 26: tickmesh.node.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
+	30, // 27: tickmesh.node.v1.DeleteRequest.batch_id:type_name -> tickmesh.v1.BatchId
+	2,  // 28: tickmesh.node.v1.DeleteResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	19, // 29: tickmesh.node.v1.HistoryRequest.since:type_name -> tickmesh.node.v1.ShardMark
+	22, // 30: tickmesh.node.v1.HistoryResponse.changes:type_name -> tickmesh.node.v1.ShardChange
+	2,  // 31: tickmesh.node.v1.HistoryResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	19, // 32: tickmesh.node.v1.ShardChange.mark:type_name -> tickmesh.node.v1.ShardMark
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_node_v1_read_proto_init() }
