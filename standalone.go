@@ -135,6 +135,7 @@ func (s *standaloneSettings) Define(f *pflag.FlagSet) {
 	s.WriteLimits.Define(f)
 	s.QueryLimits.Define(f)
 	s.QueryHabits.Define(f)
+	s.ReplicaFlags.Define(f)
 	s.RuleFlags.Define(f)
 	s.Access.Define(f)
 	s.PublicTLS.Define(f)

@@ -1,5 +1,7 @@
 package access
 
+import "slices"
+
 // Single is implemented by principals whose rights may name one database only.
 type Single interface {
 	// OnlyDatabase returns the one database that the principal has rights on, and whether
@@ -15,22 +17,21 @@ func Only(p Principal) (string, bool) {
 	return "", false
 }
 
-// confined is a principal for the time of a request that is for one database.
+// confined is a principal for the time of a request that is for some databases, usually one, or for none.
 type confined struct {
 	Principal
-	database string
-	whole    bool // what is of no database stays allowed
-	none     bool // no database at all
+	databases []string
+	whole     bool // what is of no database stays allowed
 }
 
-// Confine returns the principal without its rights on all databases but one, and on the whole.
-func Confine(p Principal, database string) Principal {
-	return &confined{Principal: p, database: database}
+// Confine returns the principal without its rights on all databases but some, and on the whole.
+func Confine(p Principal, databases ...string) Principal {
+	return &confined{Principal: p, databases: databases}
 }
 
 // WithoutDatabases returns the principal without its rights on databases: what is left is what
 // it may do with the cluster.
-func WithoutDatabases(p Principal) Principal { return &confined{Principal: p, whole: true, none: true} }
+func WithoutDatabases(p Principal) Principal { return &confined{Principal: p, whole: true} }
 
 // May implements Principal.
 func (c *confined) May(database string, right Right) bool {
@@ -40,8 +41,13 @@ func (c *confined) May(database string, right Right) bool {
 	if database == Everything {
 		return c.whole && c.Principal.May(database, right)
 	}
-	return !c.none && database == c.database && c.Principal.May(database, right)
+	return slices.Contains(c.databases, database) && c.Principal.May(database, right)
 }
 
 // OnlyDatabase implements Single.
-func (c *confined) OnlyDatabase() (string, bool) { return c.database, !c.none }
+func (c *confined) OnlyDatabase() (string, bool) {
+	if len(c.databases) != 1 {
+		return "", false
+	}
+	return c.databases[0], true
+}

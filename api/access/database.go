@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/tickmesh/tickmesh/api/audit"
 )
@@ -48,7 +50,37 @@ type Place struct {
 	// and nothing else may name another. Tenanted reports whether there is one.
 	HeaderOnly, Tenanted bool
 	Tenant               string
+	// Joined: a name may be of several databases, with DatabaseJoint between them.
+	Joined bool
 }
+
+// DatabaseJoint stands between the names of several databases, where these may be named at once.
+const DatabaseJoint = "|"
+
+// databasesJoinedMax bounds the databases that are named at once.
+const databasesJoinedMax = 64
+
+// ErrDatabases is the ErrDatabase of a request for several databases that is none for reading by PromQL.
+var ErrDatabases = fmt.Errorf("%w: several are named, which only reading by PromQL takes: name one", ErrDatabase)
+
+// Joined returns the databases of names with DatabaseJoint between them, canonical, sorted, and each once. Errors: ErrDatabase.
+func Joined(names string) ([]string, error) {
+	if strings.Count(names, DatabaseJoint) >= databasesJoinedMax {
+		return nil, fmt.Errorf("%w: more than %d are named", ErrDatabase, databasesJoinedMax)
+	}
+	var all []string
+	for name := range strings.SplitSeq(names, DatabaseJoint) {
+		if name == "" {
+			return nil, fmt.Errorf("%w: a name in %q is empty", ErrDatabase, names)
+		}
+		all = append(all, Canonical(name))
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// IsJoined reports whether a name is of several databases.
+func (p *Place) IsJoined(name string) bool { return p.Joined && strings.Contains(name, DatabaseJoint) }
 
 type placeKey struct{}
 
@@ -83,13 +115,42 @@ func (c *choice) take(by, name string) {
 // Database returns the database that a request means, in the canonical form: what the
 // parameter db of the form (which may be nil) and of the URL, the path and DatabaseHeader
 // name, and the default one where none of them does. Errors: ErrDatabase where they differ,
-// or where only the header counts and there is none.
+// or where only the header counts and there is none; ErrDatabases.
 func Database(r *http.Request, form url.Values) (string, error) {
-	p, _ := r.Context().Value(placeKey{}).(Place)
+	p, name, err := named(r, form)
+	switch {
+	case err != nil:
+		return name, err
+	case p.IsJoined(name):
+		return name, ErrDatabases
+	}
+	audit.Of(r.Context()).In(Display(name))
+	return name, nil
+}
+
+// Databases is Database for requests that may mean several.
+func Databases(r *http.Request, form url.Values) ([]string, error) {
+	p, name, err := named(r, form)
+	all := []string{name}
+	if err == nil && p.IsJoined(name) {
+		all, err = Joined(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, database := range all {
+		audit.Of(r.Context()).In(Display(database))
+	}
+	return all, nil
+}
+
+// named returns what all places of a request name, canonical.
+func named(r *http.Request, form url.Values) (p Place, name string, err error) {
+	p, _ = r.Context().Value(placeKey{}).(Place)
 	var c choice
 	if p.HeaderOnly {
 		if !p.Tenanted {
-			return "", ErrDatabaseHeader
+			return p, "", ErrDatabaseHeader
 		}
 		c.take("the header "+DatabaseHeader+", or the user's only database", p.Tenant)
 	}
@@ -107,8 +168,5 @@ func Database(r *http.Request, form url.Values) (string, error) {
 			c.take("the header "+DatabaseHeader, name)
 		}
 	}
-	if c.err == nil {
-		audit.Of(r.Context()).In(Display(c.name))
-	}
-	return c.name, c.err
+	return p, c.name, c.err
 }

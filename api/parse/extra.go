@@ -13,7 +13,7 @@ import (
 // ExtraLabels are labels that a request gives to all of its series, in place of their own labels of the same name, as
 // VictoriaMetrics' query arg extra_label does. The zero value holds none.
 type ExtraLabels struct {
-	tags   []series.Tag // sorted, without equal names
+	tags   []series.Tag // sorted, without equal names; one without a value takes the series' own away
 	metric []byte       // of __name__; nil: none
 	text   []byte       // all of them, the same for equal ones
 }
@@ -54,6 +54,17 @@ func NewExtraLabels(texts []string) (ExtraLabels, error) {
 	return e, nil
 }
 
+// Without returns the labels, and that series lose their own label of a name, unless it is among these.
+func (e ExtraLabels) Without(name string) ExtraLabels {
+	tag := series.Tag{Name: []byte(name)}
+	at, found := slices.BinarySearchFunc(e.tags, tag, compareNames)
+	if found {
+		return e
+	}
+	tags := slices.Insert(slices.Clone(e.tags), at, tag)
+	return ExtraLabels{tags: tags, metric: e.metric, text: series.AppendKey(nil, nil, e.metric, tags)}
+}
+
 // Text returns a text that is the same for equal labels; it is empty for none.
 func (e *ExtraLabels) Text() []byte { return e.text }
 
@@ -69,6 +80,10 @@ func (k *KeyBuilder) give(e *ExtraLabels) {
 		_, replaced := slices.BinarySearchFunc(e.tags, own, compareNames)
 		return replaced
 	})
-	k.tags = append(k.tags, e.tags...)
+	for _, tag := range e.tags {
+		if len(tag.Value) > 0 {
+			k.tags = append(k.tags, tag)
+		}
+	}
 	k.sortTags()
 }

@@ -92,6 +92,9 @@ func (s *Server) confine(ctx context.Context, p access.Principal) (context.Conte
 			return ctx, statusOf(fmt.Errorf("%w: %w", wire.ErrInvalid, err))
 		}
 	}
+	if s.options.DatabasesJoined && len(names) > 0 && strings.Contains(names[0], access.DatabaseJoint) {
+		return ctx, statusOf(fmt.Errorf("%w: %w", wire.ErrInvalid, access.ErrDatabases))
+	}
 	known := access.With(ctx, p)
 	if len(names) > 0 {
 		return access.With(ctx, access.Confine(p, access.Canonical(names[0]))), nil

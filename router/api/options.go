@@ -88,6 +88,8 @@ type Options struct {
 	// DatabaseFromHeader: only the metadata access.DatabaseHeader names the database of a call,
 	// or the rights of a user who has some on one database only.
 	DatabaseFromHeader bool
+	// DatabasesJoined: names over HTTP may be of several databases, and so mean none over gRPC.
+	DatabasesJoined bool
 	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
 	// no rates.
 	Meter *tenant.Meter

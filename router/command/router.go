@@ -44,6 +44,7 @@ func (s *routerSettings) Define(f *pflag.FlagSet) {
 	s.WriteLimits.Define(f)
 	s.QueryLimits.Define(f)
 	s.QueryHabits.Define(f)
+	s.ReplicaFlags.Define(f)
 	s.RuleFlags.Define(f)
 	s.Access.Define(f)
 	s.PublicTLS.Define(f)

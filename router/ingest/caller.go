@@ -52,10 +52,11 @@ func (f *front) context(ctx context.Context, c *caller) context.Context {
 		c.request = new(audit.Request)
 		ctx = audit.With(ctx, c.request)
 	}
-	if c.prefixed || f.options.DatabaseFromHeader {
+	if c.prefixed || f.options.DatabaseFromHeader || f.options.DatabasesJoined {
 		ctx = access.WithPlace(ctx, access.Place{
 			Path: string(c.database), Prefixed: c.prefixed,
 			HeaderOnly: f.options.DatabaseFromHeader, Tenanted: c.tenanted, Tenant: string(c.tenant),
+			Joined: f.options.DatabasesJoined,
 		})
 	}
 	return ctx
@@ -140,12 +141,24 @@ func (f *front) confine(h head, c *caller) (err error) {
 	if only, single := access.Only(c.principal); !c.tenanted && single {
 		c.tenant, c.tenanted = []byte(only), true
 	}
-	if c.tenanted {
+	switch {
+	case c.tenanted && f.joins(c.tenant):
+		databases, err := access.Joined(string(c.tenant))
+		if err != nil {
+			return err
+		}
+		c.principal = access.Confine(c.principal, databases...)
+	case c.tenanted:
 		c.principal = access.Confine(c.principal, string(c.tenant))
-	} else {
+	default:
 		c.principal = access.WithoutDatabases(c.principal)
 	}
 	return nil
+}
+
+// joins reports whether a name is of several databases.
+func (f *front) joins(name []byte) bool {
+	return f.options.DatabasesJoined && bytes.Contains(name, []byte(access.DatabaseJoint))
 }
 
 // isOpen reports whether a request is one that everybody may make: it only asks how the server
@@ -247,7 +260,7 @@ func (c *databaseChoice) take(by string, name []byte) error {
 }
 
 // databaseOf returns the database of a write: what the dialect's parameter, the path and the
-// header name, which must agree. Errors: errArgument, access.ErrDatabase.
+// header name, which must agree and be one. Errors: errArgument, access.ErrDatabase.
 func (f *front) databaseOf(request *fasthttp.RequestCtx, d *dialect, c *caller) ([]byte, error) {
 	var choice databaseChoice
 	if f.options.DatabaseFromHeader {
@@ -283,6 +296,9 @@ func (f *front) databaseOf(request *fasthttp.RequestCtx, d *dialect, c *caller) 
 		if err := choice.take(placeHeader, name); err != nil {
 			return nil, err
 		}
+	}
+	if f.joins(choice.name) {
+		return nil, access.ErrDatabases
 	}
 	return choice.name, nil
 }

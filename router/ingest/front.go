@@ -39,6 +39,8 @@ type front struct {
 	draining atomic.Bool
 	dialects map[string]*dialect                     // of writes, by path
 	probes   map[string]func(*answer, *http.Request) // of clients that ask whether somebody is there, by path
+
+	replicaTaken parse.ExtraLabels // without Options.ReplicaLabel
 	// elsewhere names the ports that take what is not HTTP; set before serving.
 	elsewhere string
 }
@@ -58,7 +60,7 @@ type dialect struct {
 }
 
 func newFront(base context.Context, o *Options, ws *workers, m *metrics, budgets Budgets) *front {
-	f := &front{base: base, options: o, workers: ws, metrics: m, budgets: budgets}
+	f := &front{base: base, options: o, workers: ws, metrics: m, budgets: budgets, replicaTaken: parse.ExtraLabels{}.Without(o.ReplicaLabel)}
 	f.bodies.New = func() any { return &body{base: base, limits: &o.Limits, processors: o.Processors} }
 	lines := func([]byte) bool { return true }
 	put := &dialect{protocol: protocolPutHTTP, put: true, parse: f.parsePut, answer: f.answerPut, lines: func(start []byte) bool {

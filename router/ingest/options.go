@@ -61,6 +61,8 @@ type Options struct {
 	// DatabaseFromHeader: over HTTP only access.DatabaseHeader names the database, or the rights
 	// of a user who has some on one database only; requests that name another are refused.
 	DatabaseFromHeader bool
+	// DatabasesJoined: questions of Other may name several databases, with access.DatabaseJoint between them.
+	DatabasesJoined bool
 	// Pages decides which requests of browsers are taken. Nil: those of pages of this server.
 	Pages *origin.Policy
 	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
@@ -72,6 +74,10 @@ type Options struct {
 
 	// GraphiteNames make metrics and tags of Graphite's paths. Nil: paths are metrics.
 	GraphiteNames *parse.GraphiteNames
+
+	// ReplicaLabel is left out of what remote writes send: the label by which the Prometheus of a pair, which scrape the
+	// same, tell who they are. Empty: all labels are kept.
+	ReplicaLabel string
 
 	// Metadata is told what remote writes say of metrics. Nil: nobody is.
 	Metadata MetadataKeeper

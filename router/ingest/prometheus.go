@@ -23,7 +23,19 @@ func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, fl *inFlightWrite
 	if err != nil {
 		return err
 	}
+	fl.worker.batch.Extra = f.withoutReplica(fl.options.extra)
 	return parse.RemoteWrite(&fl.worker.batch, body, version, f.options.Limits.Line)
+}
+
+// withoutReplica returns the extra labels of a remote write, which also take the label of Options.ReplicaLabel away.
+func (f *front) withoutReplica(extra parse.ExtraLabels) parse.ExtraLabels {
+	switch {
+	case f.options.ReplicaLabel == "":
+		return extra
+	case len(extra.Text()) == 0:
+		return f.replicaTaken
+	}
+	return extra.Without(f.options.ReplicaLabel)
 }
 
 // remoteWriteVersion reads a Content-Type. None means 1.0, as in Prometheus.

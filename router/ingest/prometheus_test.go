@@ -8,6 +8,7 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
@@ -104,5 +105,40 @@ func TestRemoteWrite(t *testing.T) {
 				t.Errorf("the stale marker became %x", math.Float64bits(r.value("up{job=a}", 2000)))
 			}
 		})
+	}
+}
+
+// TestReplicaLabel: what both of a pair send is one series; other dialects keep the label.
+func TestReplicaLabel(t *testing.T) {
+	r := start(t, func(o *Options) { o.ReplicaLabel = "replica" })
+	pair := block(
+		series1([]string{"__name__", "up", "job", "a", "replica", "0"}, sample{1, 1000}),
+		series1([]string{"__name__", "up", "job", "a", "replica", "1"}, sample{2, 2000}),
+		series1([]string{"__name__", "x", "job", "b"}, sample{3, 1000}))
+	for target, sent := range map[string]string{"/api/v1/write": pair, "/api/v1/write?extra_label=dc=b": pair, "/write?precision=ms": "up,job=a,replica=2 value=4 1000\n"} {
+		if response, body := r.post(t, request(target, sent)); response.StatusCode != 204 {
+			t.Fatalf("%s: %d %s", target, response.StatusCode, body)
+		}
+	}
+	for _, want := range []struct {
+		key    string
+		timeMs int64
+		value  float64
+	}{
+		{"up{job=a}", 1000, 1}, {"up{job=a}", 2000, 2}, {"x{job=b}", 1000, 3}, {"up{dc=b,job=a}", 1000, 1}, {"up{dc=b,job=a}", 2000, 2}, {"up{job=a,replica=2}", 1000, 4},
+	} {
+		if got := r.value(want.key, want.timeMs); got != want.value {
+			t.Errorf("%s is %v at %d ms, want %v", want.key, got, want.timeMs, want.value)
+		}
+	}
+	if got := r.total(); got != 7 {
+		t.Errorf("%d points, want 7", got)
+	}
+	extra, err := parse.NewExtraLabels([]string{"replica=kept"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same := extra.Without("replica"); string(same.Text()) != string(extra.Text()) {
+		t.Error("a label that the request gives is taken away")
 	}
 }

@@ -154,10 +154,11 @@ func (q *queries) promqlOptions() promql.Options {
 	b := process.CurrentBuild()
 	o := promql.Options{
 		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
-		Metadata:        &q.catalog,
-		MetricsQL:       q.settings.metricsQL,
-		Build:           promql.Build{Revision: b.Revision, BuildDate: b.Date},
-		RulesRunningMax: min(rulesRunningMax, max(1, orNone(int(q.settings.queryRunningMax))/4)),
+		Metadata:            &q.catalog,
+		MetricsQL:           q.settings.metricsQL,
+		DeduplicateInterval: time.Duration(q.settings.dedupInterval),
+		Build:               promql.Build{Revision: b.Revision, BuildDate: b.Date},
+		RulesRunningMax:     min(rulesRunningMax, max(1, orNone(int(q.settings.queryRunningMax))/4)),
 	}
 	if q.rules != nil {
 		o.Rules = q.rules

@@ -244,6 +244,7 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 		Logger: logger, Registerer: registry, Build: ingest.Build(process.CurrentBuild()),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, GraphiteDatabase: s.graphiteDatabase, DatabaseFromHeader: s.fromHeader(),
+		DatabasesJoined: s.databasesJoined, ReplicaLabel: s.replicaLabel,
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(requests.lineBytes), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
 			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
@@ -268,8 +269,8 @@ func (s *Settings) apiOptions(b *Backend, q *queries, logger *slog.Logger, regis
 	return api.Options{
 		Writer: b.Writer, Resolver: b.Resolver, Generation: b.Generation, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Source: q.source, Deleter: b.Deleter, WithConsistency: q.withConsistency, Snapshots: q.snapshots(),
 		Admission: q.admission, Cluster: b.Cluster,
-		DatabaseFromHeader: s.fromHeader(),
-		ClusterName:        b.ClusterName, Version: process.CurrentBuild().Version, Logger: logger, Registerer: registry,
+		DatabaseFromHeader: s.fromHeader(), DatabasesJoined: s.databasesJoined,
+		ClusterName: b.ClusterName, Version: process.CurrentBuild().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{
 			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: requests.inFlight, CallsMax: requests.calls,
 		},

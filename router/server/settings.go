@@ -8,6 +8,7 @@ type Settings struct {
 	WriteLimits
 	QueryLimits
 	QueryHabits
+	ReplicaFlags
 	RuleFlags
 	Access
 	settings.PublicTLS
@@ -20,6 +21,7 @@ func (s *Settings) Validate(v *settings.Validation) {
 	s.PublicTLS.Validate(v, s.AuthFile)
 	s.WriteLimits.Validate(v)
 	s.RuleFlags.Validate(v)
+	s.ReplicaFlags.Validate(v)
 	s.Access.Validate(v, s.UDPAddr)
 	validateListeners(v, s.listeners())
 	if s.graphiteTemplates != "" && s.GraphiteAddr == "" {

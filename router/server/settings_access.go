@@ -18,6 +18,7 @@ type Access struct {
 	putDatabase, lineDatabase, graphiteDatabase, udpDatabase string
 	udpUser                                                  string
 	databaseFrom                                             settings.Choice
+	databasesJoined                                          bool
 }
 
 // fromHeader reports whether only the header names databases.
@@ -30,12 +31,13 @@ func (s *Access) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.udpUser, "udp-user", "", "`user` whose rights all datagrams have; needed for UDP with --auth-file")
 	s.databaseFrom = settings.Choice{Value: "any", Words: []string{"any", "header"}}
 	f.Var(&s.databaseFrom, "database-from", "what names the database of a request: parameter, path and header, which must agree, or the header X-Scope-OrgID only")
+	f.BoolVar(&s.databasesJoined, "tenant-federation", false, "let PromQL read several databases at once, named a|b in X-Scope-OrgID; then | is part of no database's name")
 	s.AuditFlags.Define(f)
 	f.StringVar(&s.putDatabase, "put-database", "default", "`name` of the database of put lines over TCP")
 	f.StringVar(&s.lineDatabase, "line-database", "default", "`name` of the database of line protocol over TCP")
 	f.StringVar(&s.graphiteDatabase, "graphite-database", "default", "`name` of the database of what comes from Graphite's clients")
 	f.StringVar(&s.udpDatabase, "udp-database", "default", "`name` of the database of datagrams")
-	settings.Group(f, settings.HeadingAccess, "udp-user", "database-from", "put-database", "line-database", "graphite-database", "udp-database")
+	settings.Group(f, settings.HeadingAccess, "udp-user", "database-from", "tenant-federation", "put-database", "line-database", "graphite-database", "udp-database")
 }
 
 // Validate refuses names that cannot be, and datagrams at udp whose sender nobody could know.

@@ -34,9 +34,9 @@ const textBytesMax = 4 << 10
 // Query describes what is to run.
 type Query struct {
 	Dialect  string // "promql", "influxql", "opentsdb"
-	Database string // whose limits hold, and whose use it is; "" is the default one
-	// Others are further databases that it reads or changes. Who may see or cancel the
-	// query has to have the right on them, too.
+	Database string // whose use it is; "" is the default one
+	// Others are further databases that it reads or changes, each another one. Their limits hold, too: the strictest. Who may see or
+	// cancel the query has to have the right on them, too.
 	Others []string
 	Text   string // as the client sent it; its first 4 KiB are kept
 	User   string // who asks; empty: unknown
@@ -86,12 +86,15 @@ type entryKey struct{}
 // that it has to run under. Errors: *BusyError, or the context's. The entry must be ended.
 func (c *Controller) Begin(ctx context.Context, q Query) (context.Context, *Entry, error) {
 	limits := c.options.Limits.with(c.options.LimitsOf(q.Database))
+	for _, database := range q.Others {
+		limits = limits.with(c.options.LimitsOf(database))
+	}
 	cancelTimer := context.CancelFunc(func() {})
 	if limits.Timeout > 0 {
 		ctx, cancelTimer = context.WithTimeoutCause(ctx, limits.Timeout, ErrTimeout)
 	}
 	owner := ownerOf(ctx, &q)
-	if err := c.enter(ctx, owner, q.Database, limits.RunningMax); err != nil {
+	if err := c.enter(ctx, owner, &q); err != nil {
 		cancelTimer()
 		return nil, nil, err
 	}
@@ -134,14 +137,14 @@ func ownerOf(ctx context.Context, q *Query) string {
 	return cmp.Or(processor.Of(ctx).Owner(), q.User)
 }
 
-// enter waits for a place, as a query of a database.
-func (c *Controller) enter(ctx context.Context, owner, database string, runningMax int) error {
-	if err := c.enterDatabase(database, runningMax); err != nil {
+// enter waits for a place, as a query of its databases.
+func (c *Controller) enter(ctx context.Context, owner string, q *Query) error {
+	if err := c.enterDatabases(q); err != nil {
 		return err
 	}
 	err := c.enterPlace(ctx, owner)
 	if err != nil {
-		c.leaveDatabase(database)
+		c.leaveDatabases(q)
 	}
 	return err
 }
@@ -164,23 +167,34 @@ func (c *Controller) enterPlace(ctx context.Context, owner string) error {
 	return err
 }
 
-// enterDatabase counts a query of a database, unless it has too many.
-func (c *Controller) enterDatabase(database string, runningMax int) error {
+// enterDatabases counts a query of databases, unless one of them has too many.
+func (c *Controller) enterDatabases(q *Query) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if runningMax > 0 && c.mu.of[database] >= runningMax {
+	runningMax := 0
+	room := q.All(func(database string) bool {
+		runningMax = c.options.Limits.with(c.options.LimitsOf(database)).RunningMax
+		return runningMax <= 0 || c.mu.of[database] < runningMax
+	})
+	if !room {
 		return c.refuse("database", fmt.Sprintf("%d queries of this database are running or waiting, the most that it may have", runningMax))
 	}
-	c.mu.of[database]++
+	q.All(func(database string) bool {
+		c.mu.of[database]++
+		return true
+	})
 	return nil
 }
 
-func (c *Controller) leaveDatabase(database string) {
+func (c *Controller) leaveDatabases(q *Query) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.of[database]--; c.mu.of[database] == 0 {
-		delete(c.mu.of, database)
-	}
+	q.All(func(database string) bool {
+		if c.mu.of[database]--; c.mu.of[database] == 0 {
+			delete(c.mu.of, database)
+		}
+		return true
+	})
 }
 
 func (c *Controller) refuse(cause, reason string) error {

@@ -214,7 +214,7 @@ func (e *Entry) End(err error) {
 	l.mu.Lock()
 	delete(l.mu.running, e.id)
 	l.mu.Unlock()
-	l.leaveDatabase(e.query.Database)
+	l.leaveDatabases(&e.query)
 	l.places.release(e.owner)
 
 	m, dialect := l.metrics, e.query.Dialect

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/slab"
@@ -19,7 +20,8 @@ type collector struct {
 	grid  grid
 	thin  bool // by the grid
 
-	ranged *rangedCall // whose values come; nil: samples
+	ranged *rangedCall         // whose values come; nil: samples
+	newest *steps.Deduplicator // of samples; nil: all count
 
 	key    series.Key // of the series that is being visited; empty before the first
 	times  []int64    // its samples so far
@@ -60,22 +62,33 @@ func (c *collector) visit(chunk *scan.Chunk) error {
 		}
 		c.key = append(c.key[:0], chunk.Key...)
 	}
+	if c.newest != nil {
+		return c.add(c.newest.Add(chunk.Times, chunk.Values))
+	}
+	return c.add(chunk.Times, chunk.Values)
+}
+
+// add takes samples that count, or values of the call.
+func (c *collector) add(times []int64, values []float64) error {
 	switch {
 	case c.ranged != nil:
-		for _, t := range chunk.Times {
+		for _, t := range times {
 			c.times = append(c.times, t+c.ranged.offsetMs)
 		}
-		c.values = append(c.values, chunk.Values...)
+		c.values = append(c.values, values...)
 	case c.thin:
 		if len(c.times) == 0 {
-			n := len(chunk.Times)
-			c.times, c.values = slices.Grow(c.times, n), slices.Grow(c.values, n)
+			c.times, c.values = slices.Grow(c.times, len(times)), slices.Grow(c.values, len(times))
 		}
-		c.times, c.values = c.grid.thin(c.times, c.values, &c.next, chunk.Times, chunk.Values)
+		c.times, c.values = c.grid.thin(c.times, c.values, &c.next, times, values)
 	default:
-		c.times, c.values = append(c.times, chunk.Times...), append(c.values, chunk.Values...)
+		c.times, c.values = append(c.times, times...), append(c.values, values...)
 	}
-	if held := int64(8 * (cap(c.times) + cap(c.values))); held != c.held {
+	held := int64(8 * (cap(c.times) + cap(c.values)))
+	if c.newest != nil {
+		held += int64(c.newest.Bytes())
+	}
+	if held != c.held {
 		grown := held - c.held
 		c.held = held
 		return c.entry.Take(grown)
@@ -86,7 +99,10 @@ func (c *collector) visit(chunk *scan.Chunk) error {
 // finish makes a column of the series that has been visited, if any.
 func (c *collector) finish() error {
 	var err error
-	if len(c.key) > 0 && len(c.times) > 0 {
+	if c.newest != nil {
+		err = c.add(c.newest.End())
+	}
+	if err == nil && len(c.key) > 0 && len(c.times) > 0 {
 		err = c.keep(c.key, c.times, c.values)
 	}
 	c.key, c.times, c.values, c.next = c.key[:0], c.times[:0], c.values[:0], 0

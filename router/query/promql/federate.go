@@ -51,7 +51,7 @@ func (h *handler) newestOf(x *exchange, matchers []*labels.Matcher, fromMs, toMs
 		return nil, err
 	}
 	r := reading{
-		source: x.reader.Source, entry: x.entry, selectors: selectors, parallel: max(1, h.options.Parallel), thin: true,
+		source: x.reader.Source, entry: x.entry, selectors: selectors, parallel: max(1, h.options.Parallel), thin: true, deduplicateMs: h.deduplicateMs(),
 		fromMs: max(fromMs, scan.TimeMsMin), toMs: min(toMs, scan.TimeMsMax),
 		grid: grid{firstMs: toMs, lastMs: toMs, stepMs: 1, widthMs: toMs - fromMs + 1, lastOnly: true},
 	}

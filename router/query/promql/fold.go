@@ -49,7 +49,7 @@ func foldOf(a *parser.AggregateExpr, ranged *rangedCall) *scan.Fold {
 
 // folded evaluates an aggregation by rows of groups. Not ok: series have to be read.
 func (d *directQuery) folded(ctx context.Context, reader *querier, g grid) (matrix promql.Matrix, notes annotations.Annotations, ok bool, err error) {
-	if d.aggregate == nil {
+	if _, several := reader.source.(*tenants); several || d.aggregate == nil {
 		return nil, nil, false, nil
 	}
 	fold := foldOf(d.aggregate, d.ranged)
@@ -62,7 +62,7 @@ func (d *directQuery) folded(ctx context.Context, reader *querier, g grid) (matr
 	}
 	request, some := g.request(function)
 	if some {
-		request.Fold = fold
+		request.Fold, request.DeduplicateMs = fold, reader.deduplicateMs
 	}
 	if !some || request.Check() != nil {
 		return nil, nil, !some, nil //nolint:nilerr // what no node takes is read series by series

@@ -47,17 +47,20 @@ type endpoint struct {
 	right   access.Right // on the database; 0: it tells of none
 	reads   bool         // it is a query: it takes a place in admission control
 	serve   func(*exchange) error
+	several bool // it may be asked of several databases
 }
 
 // exchange is one request and its answer under way.
 type exchange struct {
-	ctx      context.Context
-	r        *http.Request
-	form     url.Values
-	database string
-	entry    *admission.Entry
-	out      *encoder
-	reader   *shell.Reader
+	ctx  context.Context
+	r    *http.Request
+	form url.Values
+	// databases are those that are meant, canonical: one, unless the endpoint takes several. database is the first of them.
+	databases []string
+	database  string
+	entry     *admission.Entry
+	out       *encoder
+	reader    *shell.Reader
 }
 
 func newHandler(o Options) *handler {
@@ -79,25 +82,28 @@ func newHandler(o Options) *handler {
 	})
 	get := []string{http.MethodGet, http.MethodHead}
 	both := []string{http.MethodGet, http.MethodHead, http.MethodPost}
-	query := func(serve func(*exchange) error) endpoint { return endpoint{both, access.Read, true, serve} }
-	told := func(serve func(*exchange) error) endpoint { return endpoint{get, access.Read, false, serve} }
+	query := func(serve func(*exchange) error) endpoint { return endpoint{both, access.Read, true, serve, true} }
+	told := func(serve func(*exchange) error) endpoint { return endpoint{get, access.Read, false, serve, false} }
 	h.endpoints = map[string]endpoint{
 		"query": query(h.query), "query_range": query(h.queryRange),
-		"series": query(h.series), "labels": query(h.labelNames), "status/tsdb": {get, access.Read, true, h.cardinality},
-		"read":            {[]string{http.MethodPost}, access.Read, true, h.remoteRead},
+		"series": query(h.series), "labels": query(h.labelNames), "status/tsdb": {get, access.Read, true, h.cardinality, false},
+		"read":            {[]string{http.MethodPost}, access.Read, true, h.remoteRead, true},
 		"query_exemplars": query(h.exemplars), "export": query(h.export), "export/csv": query(h.exportCSV),
 		"format_query": query(h.formatQuery), "parse_query": query(h.parseQuery),
-		"metadata": told(h.metadata), "targets/metadata": told(h.targetMetadata), "targets": told(h.targets),
+		"metadata": {get, access.Read, false, h.metadata, true}, "targets/metadata": told(h.targetMetadata), "targets": told(h.targets),
 		"rules": told(h.rules), "alerts": told(h.alerts), "alertmanagers": told(h.alertmanagers),
-		"status/buildinfo": {get, 0, false, h.buildInfo}, "status/runtimeinfo": {get, 0, false, h.runtimeInfo},
-		"status/config": {get, 0, false, h.showConfig}, "status/flags": {get, 0, false, h.showFlags},
-		"admin/tsdb/delete_series":    {[]string{http.MethodPost, http.MethodPut}, access.Admin, true, h.deleteSeries},
-		"admin/tsdb/clean_tombstones": {[]string{http.MethodPost, http.MethodPut}, access.Admin, false, h.cleanTombstones},
+		"status/buildinfo": {get, 0, false, h.buildInfo, false}, "status/runtimeinfo": {get, 0, false, h.runtimeInfo, false},
+		"status/config": {get, 0, false, h.showConfig, false}, "status/flags": {get, 0, false, h.showFlags, false},
+		"admin/tsdb/delete_series":    {[]string{http.MethodPost, http.MethodPut}, access.Admin, true, h.deleteSeries, false},
+		"admin/tsdb/clean_tombstones": {[]string{http.MethodPost, http.MethodPut}, access.Admin, false, h.cleanTombstones, false},
 	}
-	h.values = endpoint{get, access.Read, true, h.labelValues}
-	h.federated = endpoint{get, access.Read, true, h.federate}
+	h.values = endpoint{get, access.Read, true, h.labelValues, true}
+	h.federated = endpoint{get, access.Read, true, h.federate, true}
 	return h
 }
+
+// deduplicateMs returns the interval of deduplication; 0: there is none.
+func (h *handler) deduplicateMs() int64 { return h.options.DeduplicateInterval.Milliseconds() }
 
 // find returns the endpoint of a path, and the name by which it is counted.
 func (h *handler) find(path string) (name string, e endpoint, ok bool) {
@@ -170,16 +176,16 @@ func (h *handler) serve(x *exchange, e endpoint) (err error) {
 	if x.form, err = readForm(x.r, h.options.BodyBytesMax); err != nil {
 		return err
 	}
-	if x.database, err = access.Database(x.r, x.form); err != nil && e.right != 0 {
-		return badData(err)
-	}
 	if e.right != 0 {
-		if err := access.Check(x.ctx, x.database, e.right); err != nil {
+		if err := x.readDatabases(e); err != nil {
 			return err
 		}
 	}
 	if x.reader, err = h.readerOf(x.r, x.form); err != nil {
 		return err
+	}
+	if len(x.databases) > 1 {
+		x.reader.Source = &tenants{x.reader.Source, x.databases}
 	}
 	if !e.reads {
 		return e.serve(x)
@@ -193,13 +199,33 @@ func (h *handler) serve(x *exchange, e endpoint) (err error) {
 		x.ctx, cancel = context.WithTimeoutCause(x.ctx, timeout, admission.ErrTimeout)
 		defer cancel()
 	}
-	return h.shell.Run(x.ctx, admission.Query{Database: x.database, Text: textOf(x)}, func(ctx context.Context, entry *admission.Entry) error {
+	return h.shell.Run(x.ctx, admission.Query{Database: x.database, Others: x.databases[1:], Text: textOf(x)}, func(ctx context.Context, entry *admission.Entry) error {
 		x.ctx, x.entry = ctx, entry
 		if err := e.serve(x); err != nil {
 			return err
 		}
 		return x.out.close()
 	})
+}
+
+// readDatabases finds out which databases a request means, and whether the caller has the right on all of them.
+func (x *exchange) readDatabases(e endpoint) (err error) {
+	if e.several {
+		x.databases, err = access.Databases(x.r, x.form)
+	} else {
+		x.databases = make([]string, 1)
+		x.databases[0], err = access.Database(x.r, x.form)
+	}
+	if err != nil {
+		return badData(err)
+	}
+	x.database = x.databases[0]
+	for _, database := range x.databases {
+		if err := access.Check(x.ctx, database, e.right); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // invalidQuery is how Prometheus answers an expression that it does not take.

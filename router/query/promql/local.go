@@ -77,7 +77,7 @@ func (a *API) enterRule(ctx context.Context, database, text string) (inside cont
 // admission control, as in Evaluate, and counts until the next one or the end of its querier.
 func (a *API) Queryable(database string) storage.Queryable {
 	return storage.QueryableFunc(func(fromMs, toMs int64) (storage.Querier, error) {
-		all, err := (&queryable{source: a.shell.Source, database: database, parallel: 1}).Querier(fromMs, toMs)
+		all, err := (&queryable{source: a.shell.Source, database: database, parallel: 1, deduplicateMs: a.deduplicateMs()}).Querier(fromMs, toMs)
 		return &ruleQuerier{Querier: all, api: a, database: database}, err
 	})
 }

@@ -16,8 +16,26 @@ const nameLabel = model.MetricNameLabel
 // selectorsOf returns selectors that together pick the series that all matchers match, none
 // of them twice. Matchers of the metric other than one equality are decided here, by the
 // list of metrics, so that the storage picks series of these metrics only. No selector:
-// nothing can match.
+// nothing can match. Of tenants, the database does not count.
 func selectorsOf(ctx context.Context, source scan.Source, database string, matchers []*labels.Matcher) ([]scan.Selector, error) {
+	several, ok := source.(*tenants)
+	if !ok {
+		return selectorsIn(ctx, source, database, matchers)
+	}
+	var all []scan.Selector
+	databases, others := several.choose(matchers)
+	for _, database := range databases {
+		selectors, err := selectorsIn(ctx, source, database, others)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, selectors...)
+	}
+	return all, nil
+}
+
+// selectorsIn is selectorsOf one database.
+func selectorsIn(ctx context.Context, source scan.Source, database string, matchers []*labels.Matcher) ([]scan.Selector, error) {
 	selector := scan.Selector{Database: database}
 	var names []*labels.Matcher
 	equal := (*labels.Matcher)(nil)

@@ -3,6 +3,7 @@ package promql
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 )
 
@@ -23,9 +24,13 @@ func (h *handler) metadata(x *exchange) error {
 	}
 	found := map[string][]entry{}
 	if h.options.Metadata != nil && limit != 0 {
-		for _, m := range h.options.Metadata.Metadata(x.database, x.form.Get("metric"), max(0, limit)) {
-			if each <= 0 || len(found[m.Metric]) < each {
-				found[m.Metric] = append(found[m.Metric], entry{m.Type, m.Unit, m.Help})
+		for _, database := range x.databases {
+			for _, m := range h.options.Metadata.Metadata(database, x.form.Get("metric"), max(0, limit)) {
+				said := entry{m.Type, m.Unit, m.Help}
+				of, known := found[m.Metric]
+				if (known || limit < 0 || len(found) < limit) && (each <= 0 || len(of) < each) && !slices.Contains(of, said) {
+					found[m.Metric] = append(of, said)
+				}
 			}
 		}
 	}

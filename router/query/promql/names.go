@@ -22,7 +22,7 @@ func (q *querier) LabelNames(ctx context.Context, hints *storage.LabelHints, mat
 	var names []string
 	if listed(selectors) {
 		for i := range selectors {
-			found, err := q.source.TagNames(ctx, q.database, selectors[i].Metric, "", 0)
+			found, err := q.source.TagNames(ctx, selectors[i].Database, selectors[i].Metric, "", 0)
 			if err != nil {
 				return nil, nil, fromSource(err)
 			}
@@ -121,9 +121,9 @@ func (q *querier) listValues(ctx context.Context, selectors []scan.Selector, nam
 			if limit > 0 {
 				limit++ // the empty value may be among them
 			}
-			found, err = q.source.TagValues(ctx, q.database, metric, name, "", limit)
+			found, err = q.source.TagValues(ctx, selectors[i].Database, metric, name, "", limit)
 		case selectors[i].MetricAny:
-			found, err = q.source.Metrics(ctx, q.database, "", limit)
+			found, err = q.source.Metrics(ctx, selectors[i].Database, "", limit)
 		default:
 			found, err = q.existing(ctx, &selectors[i])
 		}

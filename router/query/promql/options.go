@@ -48,6 +48,10 @@ type Options struct {
 	// MetricsQL answers what VictoriaMetrics takes and Prometheus refuses: range queries that leave out their step, or an
 	// end of their range.
 	MetricsQL bool
+	// DeduplicateInterval leaves, of the samples of a series that a query reads, only the newest of each interval: that of one
+	// of several Prometheus that scrape the same. Intervals end at multiples of it. What is exported is as it was
+	// written. 0: all samples count.
+	DeduplicateInterval time.Duration
 }
 
 // Build is what /api/v1/status/buildinfo answers. Version is the one of the Prometheus API

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
@@ -22,6 +23,8 @@ type queryable struct {
 	plan     plan
 	ranged   []*rangedCall // that were taken out of the expression
 	labels   *labelCalls   // nil: the expression has none
+
+	deduplicateMs int64 // see Options.DeduplicateInterval
 }
 
 // Querier implements storage.Queryable.
@@ -68,14 +71,15 @@ func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, an
 	if err != nil || len(selectors) == 0 {
 		return nil, nil, err
 	}
-	steps, ok := c.grid.request(c.function)
+	request, ok := c.grid.request(c.function)
 	if !ok {
 		return nil, nil, nil
 	}
-	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c, steps: steps}
-	r.fromMs, r.toMs = rangeOf(steps)
+	request.DeduplicateMs = q.deduplicateMs
+	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c, steps: request}
+	r.fromMs, r.toMs = rangeOf(request)
 	runs, err := r.columns(ctx)
-	if err == nil && r.lossy && sameLabels(runs) {
+	if err == nil && r.lossy.Load() && sameLabels(runs) {
 		err = errSameLabels
 	}
 	if err != nil || len(runs) == 0 {
@@ -85,8 +89,8 @@ func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, an
 }
 
 // rangeOf returns the first and the last time that steps can see.
-func rangeOf(steps *scan.Steps) (fromMs, toMs int64) {
-	return max(steps.FirstMs-steps.RangeMs+1, scan.TimeMsMin), steps.LastMs
+func rangeOf(s *scan.Steps) (fromMs, toMs int64) {
+	return max(s.FirstMs-s.RangeMs+1, scan.TimeMsMin), s.LastMs
 }
 
 // errSameLabels has the engine's words.
@@ -113,7 +117,7 @@ func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers
 	if err != nil || len(selectors) == 0 {
 		return nil, err
 	}
-	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, fromMs: q.fromMs, toMs: q.toMs, parallel: max(1, q.parallel)}
+	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, fromMs: q.fromMs, toMs: q.toMs, parallel: max(1, q.parallel), deduplicateMs: q.deduplicateMs}
 	if hints != nil {
 		r.fromMs, r.toMs = hints.Start, hints.End
 	}
@@ -136,7 +140,9 @@ type reading struct {
 	thin         bool
 	ranged       *rangedCall // nil: samples are wanted as they are
 	steps        *scan.Steps // that the source is asked for; nil: samples
-	lossy        bool        // of a call: see naming
+	lossy        atomic.Bool // of a call: see naming
+
+	deduplicateMs int64 // see Options.DeduplicateInterval
 }
 
 // columns returns the series that were read, as lists without an order.
@@ -155,6 +161,7 @@ func (r *reading) columns(ctx context.Context) ([][]column, error) {
 		if r.steps, ok = r.grid.request(scan.StepNewest); !ok {
 			return nil, nil
 		}
+		r.steps.DeduplicateMs = r.deduplicateMs
 		r.thin = false // the source leaves out what is not seen
 		if r.steps.Check() != nil {
 			r.steps = nil
@@ -173,6 +180,9 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 	collectors := make([]collector, parallel)
 	for i := range collectors {
 		collectors[i] = collector{entry: r.entry, grid: r.grid, thin: r.thin, ranged: r.ranged}
+		if r.steps == nil && r.deduplicateMs > 0 {
+			collectors[i].newest = steps.NewDeduplicator(r.deduplicateMs)
+		}
 	}
 	request := &scan.Request{Selector: *selector, FromMs: r.fromMs, ToMs: r.toMs, Steps: r.steps, Parallel: parallel}
 	if err := r.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return collectors[worker].visit(chunk) }); err != nil {
@@ -184,8 +194,8 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 			return nil, err
 		}
 		runs = append(runs, collectors[i].runs()...)
-		if r.ranged != nil { // of one metric, so that nobody else scans for it
-			r.lossy = r.lossy || collectors[i].naming.lossy
+		if collectors[i].naming.lossy {
+			r.lossy.Store(true)
 		}
 	}
 	return runs, nil

@@ -165,7 +165,7 @@ func (x *exchange) takeSubqueries(expr parser.Expr, s span) error {
 // newQuery returns the query of an expression. Statistics are the engine's own only where the
 // engine does everything.
 func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span) (query, error) {
-	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
+	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback), deduplicateMs: h.deduplicateMs()}
 	isVector := expr.Type() == parser.ValueTypeVector || expr.Type() == parser.ValueTypeScalar
 	if statistics == "" && isVector {
 		expr, source.ranged = takeOut(expr, s)
