@@ -162,6 +162,15 @@ type Store interface {
 	// old one stays as it is. Errors: ErrToken, also for more than TokenSwapsMax.
 	SwapTokens(ctx context.Context, swaps []TokenSwap) error
 
+	// Metadata returns the records of metadata that have changed since a revision of the store, 0 for all, and the revision
+	// that the answer is of. Views do not have them: only routers ask.
+	Metadata(ctx context.Context, since int64) (changed []MetadataRecord, revision int64, err error)
+
+	// SwapMetadata replaces the record of a database that was written at the revision of the one given, and returns
+	// that of the new one; no text takes the record away, which Metadata does not tell. Errors: ErrMetadata; ErrMetadataChanged; ErrDatabases for a new record beyond
+	// MetadataRecordsMax, which several that come at the same time may pass by a few.
+	SwapMetadata(ctx context.Context, record MetadataRecord) (revision int64, err error)
+
 	// Register enters a node under a lease, and its incarnation among the known ones.
 	// A process that succeeds the registered one takes over at once, see
 	// NodeInfo.Succeeds. Errors: ErrNodeHeld, ErrRetired, ErrNode.

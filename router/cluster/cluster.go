@@ -49,6 +49,9 @@ type Cluster struct {
 	cancel    context.CancelFunc
 }
 
+// Metadata returns where the cluster keeps what metrics mean.
+func (r *Cluster) Metadata() shardmap.Store { return r.options.Store }
+
 // Start begins to follow the cluster. It does not wait for it.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	r := &Cluster{options: o, marks: tenant.NewCluster(o.Store), tokens: token.NewCluster(o.Store), process: rand.Uint64(), mapped: make(chan struct{})}

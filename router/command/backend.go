@@ -18,7 +18,7 @@ func Backend(r *cluster.Cluster, shards series.Sharding) *server.Backend {
 			source := r.Fanout().Source(o)
 			return source, source.Missing
 		},
-		Marks: r.Marks(), Tokens: r.Tokens(),
+		Marks: r.Marks(), Tokens: r.Tokens(), Metadata: r.Metadata(),
 		CampaignRules: r.CampaignRules,
 		Cluster:       r, ClusterName: r.Name(), Health: r.Health, Details: r.Details,
 		About: fmt.Sprintf("is a router of cluster %q", r.Name()),

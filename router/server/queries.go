@@ -72,9 +72,12 @@ func (s *Settings) openQueries(b *Backend, page string, logger *slog.Logger, reg
 	return q, answers, err
 }
 
-// run runs in group what goes on beside requests, until ctx ends: what the page remembers, and rules.
+// run runs in group what goes on beside requests, until ctx ends: what the page remembers, what metrics mean, and rules.
 func (q *queries) run(ctx context.Context, group *sync.WaitGroup, writer rules.Writer) {
 	group.Go(func() { q.page.Watch(ctx) })
+	if store := q.backend.Metadata; store != nil {
+		group.Go(func() { q.catalog.Run(ctx, store, time.Now, q.logger) })
+	}
 	if q.rules != nil {
 		group.Go(func() { q.rules.Run(ctx, q.prometheus, writer) })
 	}

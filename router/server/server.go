@@ -21,6 +21,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/query/promql"
 	"github.com/tickmesh/tickmesh/router/split"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -41,7 +42,9 @@ type Backend struct {
 	Retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
 	Marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
 	Tokens    token.Store   // of those that callers make; nil: they cannot
-	access    *frontAccess  // set by openAccess; nil: nothing is said of callers and databases
+	// Metadata keeps what writers say of metrics; nil: the process remembers it until it ends.
+	Metadata promql.CatalogStore
+	access   *frontAccess // set by openAccess; nil: nothing is said of callers and databases
 
 	// CampaignRules waits until this process is to evaluate rules; nil: it always is.
 	CampaignRules func(context.Context) (shardmap.Leadership, error)

@@ -10,6 +10,8 @@
 //	incarnations/<node>      its known data folders, JSON
 //	elect/placement/<lease>  those who campaign to run placement
 //
+// What metrics mean is below another one, which views do not have: /tickmesh-metadata/<cluster>/<database>.
+//
 // The map is changed by a transaction that compares its modification revision, after
 // its epoch was read. A watch reads all keys, then follows them from that revision;
 // every few seconds it asks etcd for something, so that a quiet but dead connection,

@@ -13,9 +13,14 @@ import (
 )
 
 // keys provides the keys of one cluster.
-type keys struct{ prefix string }
+type keys struct {
+	prefix         string
+	metadataPrefix string // outside of prefix, so that watches do not load it
+}
 
-func keysOf(cluster string) keys { return keys{"/tickmesh/" + cluster + "/"} }
+func keysOf(cluster string) keys {
+	return keys{"/tickmesh/" + cluster + "/", "/tickmesh-metadata/" + cluster + "/"}
+}
 
 func (k keys) shardMap() string                { return k.prefix + "map" }
 func (k keys) desired(node string) string      { return k.prefix + "desired/" + node }
@@ -26,6 +31,7 @@ func (k keys) databases() string               { return k.prefix + "databases/" 
 func (k keys) database(name string) string     { return k.databases() + name }
 func (k keys) tokens() string                  { return k.prefix + "tokens/" }
 func (k keys) token(id string) string          { return k.tokens() + id }
+func (k keys) metadata(database string) string { return k.metadataPrefix + database }
 func (k keys) election(e shardmap.Election) string {
 	return k.prefix + "elect/" + string(e)
 }

@@ -144,7 +144,7 @@ func (s *Store) request(ctx context.Context, call func(context.Context, *clientv
 	}
 	for _, own := range []error{shardmap.ErrConflict, shardmap.ErrNodeHeld, shardmap.ErrRetired, shardmap.ErrNode,
 		shardmap.ErrMap, shardmap.ErrFormat, shardmap.ErrWrongCluster, shardmap.ErrRolledBack, shardmap.ErrDatabases,
-		shardmap.ErrTokens, shardmap.ErrTokenChanged} {
+		shardmap.ErrTokens, shardmap.ErrTokenChanged, shardmap.ErrMetadataChanged} {
 		if errors.Is(err, own) {
 			return err
 		}

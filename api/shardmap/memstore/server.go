@@ -28,11 +28,14 @@ type content struct {
 	manager      string
 	databases    map[string]shardmap.DatabaseMark // replaced, never changed in place
 	tokens       map[string]string                // by id; the same
+	metadata     map[string]shardmap.MetadataRecord
+	revision     int64 // of the newest record
 }
 
 func (c content) clone() content {
 	c.desired = maps.Clone(c.desired)
 	c.incarnations = cloneIncarnations(c.incarnations)
+	c.metadata = maps.Clone(c.metadata)
 	return c
 }
 
@@ -53,6 +56,7 @@ func NewServer() *Server {
 	s.mu.leaders = map[shardmap.Election]*leadership{}
 	s.mu.databases = map[string]shardmap.DatabaseMark{}
 	s.mu.tokens = map[string]string{}
+	s.mu.metadata = map[string]shardmap.MetadataRecord{}
 	return s
 }
 

@@ -54,6 +54,7 @@ func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 		{"Databases", false, testDatabases},
 		{"Tokens", false, testTokens},
 		{"TokenRace", false, testTokenRace},
+		{"Metadata", false, testMetadata},
 		{"Register", false, testRegister},
 		{"Twin", false, testTwin},
 		{"LeaseEnds", false, testLeaseEnds},

@@ -1,107 +1,198 @@
 package promql
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"sync"
+	"time"
+	"unicode/utf8"
 )
 
 // Bounds of a Catalog. What is longer than a text's bound is cut.
 const (
-	catalogMetricsMax   = 50_000 // of all databases
-	catalogDatabaseMax  = 10_000 // metrics of one database; later ones are not kept
-	catalogDatabasesMax = 4096   // with metadata; later ones are not kept
-	catalogTextBytesMax = 1024   // of a help; a name or unit beyond it is not kept at all
+	catalogBytesMax         = 8 << 20   // of all databases
+	catalogDatabaseBytesMax = 768 << 10 // of one database; later metrics are not kept
+	catalogDatabaseMax      = 10_000    // metrics of one database; the same
+	catalogDatabasesMax     = 4096      // with metadata; later ones are not kept
+	catalogTextBytesMax     = 1024      // of a help; a name or unit beyond it is not kept at all
+	catalogMetricBytes      = 64        // what a metric takes beside its texts
 )
 
-// Catalog remembers what writers have said of metrics, the latest for each, in the memory
-// of one process: it knows nothing after a start until they say it again, as Prometheus
-// does every minute, and knows what came through this process only. When it is full, a
-// database that has less than others takes the place of a metric of the one that has most,
-// so that no database can keep the others out. It is a Metadata, and a keeper for the
-// ingest of remote writes. The zero value is ready.
+const (
+	// catalogChangeEvery is how long what a metric means stays once it has changed: of two versions of a program that say
+	// different things every minute, each is answered for so long.
+	catalogChangeEvery = time.Hour
+	// catalogUnheardDays is how long what nobody says any more is remembered.
+	catalogUnheardDays = 30
+)
+
+// Catalog remembers what writers have said of metrics, as all routers of a cluster do once it runs (Run): the latest for each, but
+// no second change within catalogChangeEvery. When it is full, a database that has less than others takes the place of
+// metrics of the one that has most, so that no database can keep the others out. It is a Metadata, and a keeper for
+// the ingest of remote writes. The zero value is ready, and forgets all when the process ends.
 type Catalog struct {
-	mu      sync.RWMutex
-	known   map[string]map[string]MetricMetadata // by database and metric
-	metrics int
+	mu    sync.RWMutex
+	known map[string]*catalogDatabase
+	bytes int
+	now   time.Time // of the last round; zero: it does not run, and nothing is forgotten
 }
+
+// catalogDatabase is what is known of the metrics of one database.
+type catalogDatabase struct {
+	metrics  map[string]catalogMetric
+	bytes    int
+	revision int64 // of the record in the store; 0: none is known
+	changed  bool  // there is what the record has not
+}
+
+// catalogMetric is what is known of one metric.
+type catalogMetric struct {
+	MetricMetadata
+	day       int64     // since 1970, when it was heard last; 0: it is not known
+	changedAt time.Time // zero: it was never another
+	unsaved   bool      // the record has not this
+}
+
+// bytes returns about what a metric takes.
+func (m *MetricMetadata) bytes() int {
+	return catalogMetricBytes + len(m.Metric) + len(m.Type) + len(m.Help) + len(m.Unit)
+}
+
+// dayOf returns the day of a time, since 1970.
+func dayOf(t time.Time) int64 { return t.Unix() / int64((24 * time.Hour).Seconds()) }
 
 // KeepMetadata remembers what a writer says of a metric. It keeps none of the slices.
 func (c *Catalog) KeepMetadata(database, metric []byte, kind string, help, unit []byte) {
-	if len(metric) > catalogTextBytesMax || len(unit) > catalogTextBytesMax {
+	if len(metric) > catalogTextBytesMax || len(unit) > catalogTextBytesMax || !utf8.Valid(metric) || !utf8.Valid(unit) {
 		return
 	}
-	help = help[:min(len(help), catalogTextBytesMax)]
-	c.mu.RLock()
-	of := c.known[string(database)]
-	m, found := of[string(metric)]
-	room := len(of) < catalogDatabaseMax && (c.metrics < catalogMetricsMax || len(of) <= catalogMetricsMax/len(c.known))
-	c.mu.RUnlock()
-	if found && m.Type == kind && m.Help == string(help) && m.Unit == string(unit) || !found && !room {
+	if help = help[:min(len(help), catalogTextBytesMax)]; !utf8.Valid(help) { // the cut may be in the middle of a rune
+		help = bytes.ToValidUTF8(help, nil)
+	}
+	if c.heard(database, metric, kind, help, unit) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of = c.known[string(database)]
-	if _, found := of[string(metric)]; !found && !c.makeRoomLocked(len(of)) {
+	m := catalogMetric{MetricMetadata: MetricMetadata{Metric: string(metric), Type: kind, Help: string(help), Unit: string(unit)}, unsaved: true}
+	if !c.now.IsZero() {
+		m.day = dayOf(c.now)
+	}
+	d := c.known[string(database)]
+	before := catalogMetric{}
+	if d != nil {
+		before = d.metrics[m.Metric]
+	}
+	if before.Metric != "" {
+		m.changedAt = before.changedAt
+		if before.MetricMetadata != m.MetricMetadata {
+			m.changedAt = c.now
+		}
+	}
+	if !c.makeRoomLocked(d, before, m.bytes()) {
 		return
 	}
-	if of == nil {
+	if d == nil {
 		if c.known == nil {
-			c.known = map[string]map[string]MetricMetadata{}
+			c.known = map[string]*catalogDatabase{}
 		}
-		of = map[string]MetricMetadata{}
-		c.known[string(database)] = of
+		d = &catalogDatabase{metrics: map[string]catalogMetric{}}
+		c.known[string(database)] = d
 	}
-	before := len(of)
-	of[string(metric)] = MetricMetadata{Metric: string(metric), Type: kind, Help: string(help), Unit: string(unit)}
-	c.metrics += len(of) - before
+	c.putLocked(d, m)
+	d.changed = true
 }
 
-// makeRoomLocked reports whether a database that has so many metrics may have one more, and
-// makes room for it at the cost of the database that has most.
-func (c *Catalog) makeRoomLocked(has int) bool {
-	switch {
-	case has >= catalogDatabaseMax || has == 0 && len(c.known) >= catalogDatabasesMax:
-		return false
-	case c.metrics < catalogMetricsMax:
-		return true
+// heard reports whether nothing follows from what a writer says: it is known, or may not be kept.
+func (c *Catalog) heard(database, metric []byte, kind string, help, unit []byte) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	d := c.known[string(database)]
+	if d == nil {
+		return len(c.known) >= catalogDatabasesMax
 	}
-	var largest map[string]MetricMetadata
-	for _, of := range c.known {
-		if len(of) > len(largest) {
-			largest = of
+	m, found := d.metrics[string(metric)]
+	switch {
+	case !found:
+		return len(d.metrics) >= catalogDatabaseMax
+	case m.Type == kind && m.Help == string(help) && m.Unit == string(unit):
+		return c.now.IsZero() || m.day == dayOf(c.now)
+	}
+	return !m.changedAt.IsZero() && c.now.Sub(m.changedAt) < catalogChangeEvery
+}
+
+// putLocked puts a metric in the place of what was known of it.
+func (c *Catalog) putLocked(d *catalogDatabase, m catalogMetric) {
+	c.dropLocked(d, m.Metric)
+	d.metrics[m.Metric] = m
+	d.bytes += m.bytes()
+	c.bytes += m.bytes()
+}
+
+func (c *Catalog) dropLocked(d *catalogDatabase, metric string) {
+	if m, found := d.metrics[metric]; found {
+		delete(d.metrics, metric)
+		d.bytes -= m.bytes()
+		c.bytes -= m.bytes()
+	}
+}
+
+// makeRoomLocked reports whether a database, nil for a new one, may have a metric of so many bytes in the place of what it had
+// before, if anything, and makes room for it at the cost of the databases that have most.
+func (c *Catalog) makeRoomLocked(d *catalogDatabase, before catalogMetric, size int) bool {
+	had, metrics := 0, 0
+	if d != nil {
+		had, metrics = d.bytes, len(d.metrics)
+	}
+	more := size
+	if before.Metric != "" {
+		more -= before.bytes()
+		metrics--
+	}
+	if metrics >= catalogDatabaseMax || had+more > catalogDatabaseBytesMax || d == nil && len(c.known) >= catalogDatabasesMax {
+		return false
+	}
+	for c.bytes+more > catalogBytesMax {
+		var largest *catalogDatabase
+		for _, other := range c.known {
+			if largest == nil || other.bytes > largest.bytes {
+				largest = other
+			}
+		}
+		if largest == nil || largest == d || largest.bytes <= had+more {
+			return false
+		}
+		for metric := range largest.metrics {
+			c.dropLocked(largest, metric)
+			largest.changed = true
+			break
 		}
 	}
-	if len(largest) <= has+1 {
-		return false
-	}
-	for metric := range largest {
-		delete(largest, metric)
-		c.metrics--
-		return true
-	}
-	return false
+	return true
 }
 
 // Metadata implements Metadata, in the order of names.
 func (c *Catalog) Metadata(database, metric string, limit int) []MetricMetadata {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	of := c.known[database]
+	d := c.known[database]
+	if d == nil {
+		return nil
+	}
 	if metric != "" {
-		if m, ok := of[metric]; ok {
-			return []MetricMetadata{m}
+		if m, ok := d.metrics[metric]; ok {
+			return []MetricMetadata{m.MetricMetadata}
 		}
 		return nil
 	}
-	names := slices.Sorted(maps.Keys(of))
+	names := slices.Sorted(maps.Keys(d.metrics))
 	if limit > 0 && len(names) > limit {
 		names = names[:limit]
 	}
 	list := make([]MetricMetadata, len(names))
 	for i, name := range names {
-		list[i] = of[name]
+		list[i] = d.metrics[name].MetricMetadata
 	}
 	return list
 }

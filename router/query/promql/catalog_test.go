@@ -42,8 +42,8 @@ func TestCatalog(t *testing.T) {
 	}
 	group.Wait()
 	keep("many", "m1", "counter", "", "")
-	if n := len(c.Metadata("many", "", 0)); n != catalogDatabaseMax || c.metrics != n+3 || c.Metadata("many", "m1", 0)[0].Type != "counter" {
-		t.Error(n, c.metrics)
+	if n := len(c.Metadata("many", "", 0)); n != catalogDatabaseMax || c.Metadata("many", "m1", 0)[0].Type != "counter" {
+		t.Error(n)
 	}
 	keep("", strings.Repeat("y", 2000), "gauge", "", "")
 	if len(c.Metadata("", "", 0)) != 2 {
@@ -59,21 +59,34 @@ func TestCatalogIsFair(t *testing.T) {
 			c.KeepMetadata([]byte(database), fmt.Appendf(nil, "m%d", i), "gauge", nil, nil)
 		}
 	}
-	const greedy = 2 * catalogMetricsMax / catalogDatabaseMax
+	const greedy = 2 * catalogBytesMax / catalogDatabaseBytesMax
 	for i := range greedy {
 		keep(fmt.Sprint("greedy", i), catalogDatabaseMax+1)
 	}
 	keep("modest", 1000)
-	if n := len(c.Metadata("modest", "", 0)); n != 1000 || c.metrics != catalogMetricsMax {
-		t.Errorf("%d of 1000 metrics are kept, %d in all", n, c.metrics)
+	if n := len(c.Metadata("modest", "", 0)); n != 1000 {
+		t.Errorf("%d of 1000 metrics are kept", n)
 	}
-	total := 0
-	for database, of := range c.known {
-		if total += len(of); len(of) > catalogDatabaseMax {
-			t.Errorf("%s has %d", database, len(of))
+	wantBounded(t, &c)
+	if c.bytes < catalogBytesMax-1000 {
+		t.Errorf("%d bytes, and there is more", c.bytes)
+	}
+}
+
+// wantBounded counts what is kept anew.
+func wantBounded(t *testing.T, c *Catalog) {
+	t.Helper()
+	all := 0
+	for database, d := range c.known {
+		bytes := 0
+		for _, m := range d.metrics {
+			bytes += m.bytes()
+		}
+		if all += bytes; bytes != d.bytes || bytes > catalogDatabaseBytesMax || len(d.metrics) > catalogDatabaseMax {
+			t.Errorf("%s has %d metrics of %d bytes, counted are %d", database, len(d.metrics), bytes, d.bytes)
 		}
 	}
-	if total != c.metrics {
-		t.Errorf("%d metrics are kept, counted are %d", total, c.metrics)
+	if all != c.bytes || all > catalogBytesMax {
+		t.Errorf("%d bytes, counted are %d", all, c.bytes)
 	}
 }

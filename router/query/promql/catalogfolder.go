@@ -1,0 +1,103 @@
+package promql
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/tickmesh/tickmesh/api/kept"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// CatalogFile is the file of a CatalogFolder in a data folder (FORMAT.md).
+const CatalogFile = "METADATA"
+
+// ErrCatalogFolder marks a file that cannot be read as records of metadata.
+var ErrCatalogFolder = errors.New("not a file of metadata")
+
+// CatalogFolder keeps records in a file of a data folder, for a server on its own.
+type CatalogFolder struct {
+	file *kept.Folder[shardmap.MetadataRecord]
+}
+
+// OpenCatalogFolder reads the file of a data folder; none is one without records. Errors: ErrCatalogFolder, and those of
+// reading.
+func OpenCatalogFolder(dir string) (*CatalogFolder, error) {
+	file, err := kept.Open(filepath.Join(dir, CatalogFile), kept.Codec[shardmap.MetadataRecord]{Encode: encodeFolder, Decode: decodeFolder})
+	if err != nil {
+		return nil, err
+	}
+	return &CatalogFolder{file}, nil
+}
+
+// folderRecord is a record in the file, by the name of its database.
+type folderRecord struct {
+	Revision int64  `json:"revision"`
+	Text     []byte `json:"text"`
+}
+
+func encodeFolder(all map[string]shardmap.MetadataRecord) ([]byte, error) {
+	records := make(map[string]folderRecord, len(all))
+	for database, r := range all {
+		records[database] = folderRecord{r.Revision, r.Text}
+	}
+	return json.Marshal(records)
+}
+
+func decodeFolder(text []byte) (map[string]shardmap.MetadataRecord, error) {
+	var records map[string]folderRecord
+	if err := json.Unmarshal(text, &records); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCatalogFolder, err)
+	}
+	all := make(map[string]shardmap.MetadataRecord, len(records))
+	for database, r := range records {
+		record := shardmap.MetadataRecord{Database: database, Revision: r.Revision, Text: r.Text}
+		if err := record.Validate(); err != nil || r.Revision < 1 {
+			return nil, fmt.Errorf("%w: database %q at revision %d", ErrCatalogFolder, database, r.Revision)
+		}
+		all[database] = record
+	}
+	return all, nil
+}
+
+// Metadata implements CatalogStore.
+func (f *CatalogFolder) Metadata(_ context.Context, since int64) (changed []shardmap.MetadataRecord, revision int64, err error) {
+	revision = since // records may have been taken away, and no other process writes any
+	for _, r := range f.file.All() {
+		revision = max(revision, r.Revision)
+		if r.Revision > since {
+			changed = append(changed, r)
+		}
+	}
+	return changed, revision, nil
+}
+
+// SwapMetadata implements CatalogStore. It returns when the file is safe on disk.
+func (f *CatalogFolder) SwapMetadata(ctx context.Context, record shardmap.MetadataRecord) (revision int64, err error) {
+	if err := record.Validate(); err != nil {
+		return 0, err
+	}
+	err = f.file.Change(ctx, func(all map[string]shardmap.MetadataRecord) error {
+		old, found := all[record.Database]
+		switch {
+		case old.Revision != record.Revision:
+			return shardmap.ErrMetadataChanged
+		case !found && len(all) >= shardmap.MetadataRecordsMax:
+			return shardmap.ErrDatabases
+		}
+		for _, r := range all {
+			revision = max(revision, r.Revision)
+		}
+		revision++
+		if len(record.Text) == 0 {
+			delete(all, record.Database)
+			return nil
+		}
+		record.Revision = revision
+		all[record.Database] = record
+		return nil
+	})
+	return revision, err
+}
