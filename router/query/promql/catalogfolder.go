@@ -32,27 +32,38 @@ func OpenCatalogFolder(dir string) (*CatalogFolder, error) {
 	return &CatalogFolder{file}, nil
 }
 
-// folderRecord is a record in the file, by the name of its database.
+// folderFormat is the format of the file.
+const folderFormat = 1
+
+// folderFile is the text of the file.
+type folderFile struct {
+	Format  int                     `json:"format"`
+	Records map[string]folderRecord `json:"records"` // by the name of the database
+}
+
 type folderRecord struct {
 	Revision int64  `json:"revision"`
 	Text     []byte `json:"text"`
 }
 
 func encodeFolder(all map[string]shardmap.MetadataRecord) ([]byte, error) {
-	records := make(map[string]folderRecord, len(all))
+	f := folderFile{Format: folderFormat, Records: make(map[string]folderRecord, len(all))}
 	for database, r := range all {
-		records[database] = folderRecord{r.Revision, r.Text}
+		f.Records[database] = folderRecord{r.Revision, r.Text}
 	}
-	return json.Marshal(records)
+	return json.Marshal(f)
 }
 
 func decodeFolder(text []byte) (map[string]shardmap.MetadataRecord, error) {
-	var records map[string]folderRecord
-	if err := json.Unmarshal(text, &records); err != nil {
+	var f folderFile
+	if err := json.Unmarshal(text, &f); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCatalogFolder, err)
 	}
-	all := make(map[string]shardmap.MetadataRecord, len(records))
-	for database, r := range records {
+	if f.Format != folderFormat {
+		return nil, fmt.Errorf("%w: the file has format %d, this version reads format %d; without the file, writers are asked anew", ErrCatalogFolder, f.Format, folderFormat)
+	}
+	all := make(map[string]shardmap.MetadataRecord, len(f.Records))
+	for database, r := range f.Records {
 		record := shardmap.MetadataRecord{Database: database, Revision: r.Revision, Text: r.Text}
 		if err := record.Validate(); err != nil || r.Revision < 1 {
 			return nil, fmt.Errorf("%w: database %q at revision %d", ErrCatalogFolder, database, r.Revision)

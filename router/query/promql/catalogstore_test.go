@@ -158,7 +158,9 @@ func TestCatalogFolder(t *testing.T) {
 			t.Errorf("%q of %v", got, want)
 		}
 	}
-	for _, bad := range []string{"{", "[]", `{"a":{"revision":0,"text":"eA=="}}`, `{"` + strings.Repeat("x", 129) + `":{"revision":1,"text":"eA=="}}`} {
+	for _, bad := range []string{
+		"{", "[]", "null", `{"format":2}`, `{"format":1,"records":{"a":{"revision":0,"text":"eA=="}}}`, `{"format":1,"records":{"` + strings.Repeat("x", 129) + `":{"revision":1,"text":"eA=="}}}`,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, CatalogFile), []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
