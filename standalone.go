@@ -22,7 +22,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/member"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/router/cluster"
-	"github.com/tickmesh/tickmesh/router/query/promql"
+	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/server"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -95,13 +95,13 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, plan *
 	if err != nil {
 		return member.DataDirError(s.DataDir, err)
 	}
-	metadata, err := promql.OpenCatalogFolder(s.DataDir)
+	descriptions, err := metadata.OpenFolder(s.DataDir)
 	if err != nil {
 		return member.DataDirError(s.DataDir, err)
 	}
 	address := string(s.GRPCAddr)
 	return s.Serve(ctx, &server.Backend{
-		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, Snapshots: member.Snapshots{Node: n}, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Metadata: metadata, Rules: rules, Memory: plan,
+		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, Snapshots: member.Snapshots{Node: n}, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Metadata: descriptions, Rules: rules, Memory: plan,
 		Retention: time.Duration(s.Retention),
 		Cluster:   &member.Standalone{Node: n, DataDir: s.DataDir, Address: address}, ClusterName: member.StandaloneName, About: "keeps its data in " + s.DataDir,
 	}, registry, logger, stdout)

@@ -78,8 +78,8 @@ func TestPairs(t *testing.T) {
 	}
 	for _, r := range []*testServer{first, second} {
 		for expression, want := range map[string]string{
-			"count_over_time(requests_total[1m])": `[{"metric":{"__tenant_id__":"a","instance":"i"},"value":[%d,"4"]},{"metric":{"__tenant_id__":"b","instance":"i"},"value":[%d,"4"]}]`,
-			"sum(requests_total)":                 `[{"metric":{},"value":[%d,"382"]}]`,
+			"count_over_time(requests_total[1m])":               `[{"metric":{"__tenant_id__":"a","instance":"i"},"value":[%d,"4"]},{"metric":{"__tenant_id__":"b","instance":"i"},"value":[%d,"4"]}]`,
+			"sum(requests_total)":                               `[{"metric":{},"value":[%d,"382"]}]`,
 			`sum(delta(requests_total{__tenant_id__="b"}[1m]))`: `[{"metric":{},"value":[%d,"40"]}]`,
 		} {
 			want = strings.ReplaceAll(want, "%d", fmt.Sprint(end))

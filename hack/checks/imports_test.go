@@ -159,7 +159,8 @@ var directions = []direction{
 	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/admission", "api/processor"}, nil, "a page knows no storage"},
 	{"router/query/admission", []string{"api/access", "api/budget", "api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
 	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
-	{"router/query", []string{"api/jsontext", "api/endpoint", "api/guard", "api/series", "api/scan", "router/query", "api/access", "api/processor"}, nil, "queries know no ingest"},
+	{"router/metadata", []string{"api/kept", "api/shardmap"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "what metrics mean knows no language"},
+	{"router/query", []string{"api/jsontext", "api/endpoint", "api/guard", "api/series", "api/scan", "router/query", "router/metadata", "api/access", "api/processor"}, nil, "queries know no ingest"},
 }
 
 func TestImportDirections(t *testing.T) {

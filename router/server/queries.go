@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/cache"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
@@ -31,7 +32,7 @@ type queries struct {
 	registry  *process.Registry
 	admission *admission.Controller
 	source    scan.Source
-	catalog   promql.Catalog // what writers say of metrics
+	catalog   metadata.Catalog // what writers say of metrics
 	page      *ui.Page
 	rules     *rules.Service // nil: there are none
 

@@ -21,7 +21,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
-	"github.com/tickmesh/tickmesh/router/query/promql"
+	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/split"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -43,7 +43,7 @@ type Backend struct {
 	Marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
 	Tokens    token.Store   // of those that callers make; nil: they cannot
 	// Metadata keeps what writers say of metrics; nil: the process remembers it until it ends.
-	Metadata promql.CatalogStore
+	Metadata metadata.Store
 	access   *frontAccess // set by openAccess; nil: nothing is said of callers and databases
 
 	// CampaignRules waits until this process is to evaluate rules; nil: it always is.

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/tickmesh/tickmesh/router/metadata"
 )
 
 // TestGrafana makes every call that Grafana's data source of type Prometheus makes, as its
@@ -15,7 +17,7 @@ import (
 // POST that gets 400 or 405 is repeated as a GET.
 func TestGrafana(t *testing.T) {
 	o := labOptions(t)
-	var c Catalog
+	var c metadata.Catalog
 	c.KeepMetadata(nil, []byte("up"), "gauge", []byte("Is it?"), nil)
 	o.Metadata = &c
 	h := New(o)

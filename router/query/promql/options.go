@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
@@ -70,15 +71,7 @@ const APIVersion = "3.14.0"
 type Metadata interface {
 	// Metadata returns what is known of one metric, or with an empty name of all, of at
 	// most limit metrics (0: all).
-	Metadata(database, metric string, limit int) []MetricMetadata
-}
-
-// MetricMetadata describes what a metric means.
-type MetricMetadata struct {
-	Metric string
-	Type   string // counter, gauge, histogram, summary, … as in OpenMetrics
-	Help   string
-	Unit   string
+	Metadata(database, metric string, limit int) []metadata.Description
 }
 
 // API is the HTTP API, and what rules of this process ask without HTTP.

@@ -1,4 +1,4 @@
-package promql
+package metadata
 
 import (
 	"bytes"
@@ -11,52 +11,60 @@ import (
 
 // Bounds of a Catalog. What is longer than a text's bound is cut.
 const (
-	catalogBytesMax         = 8 << 20   // of all databases
-	catalogDatabaseBytesMax = 768 << 10 // of one database; later metrics are not kept
-	catalogDatabaseMax      = 10_000    // metrics of one database; the same
-	catalogDatabasesMax     = 4096      // with metadata; later ones are not kept
-	catalogTextBytesMax     = 1024      // of a help; a name or unit beyond it is not kept at all
-	catalogMetricBytes      = 64        // what a metric takes beside its texts
+	bytesMax           = 8 << 20   // of all databases
+	databaseBytesMax   = 768 << 10 // of one database; later metrics are not kept
+	databaseMetricsMax = 10_000    // metrics of one database; the same
+	databasesMax       = 4096      // with metadata; later ones are not kept
+	textBytesMax       = 1024      // of a help; a name or unit beyond it is not kept at all
+	metricBytes        = 64        // what a metric takes beside its texts
 )
 
 const (
-	// catalogChangeEvery is how long what a metric means stays once it has changed: of two versions of a program that say
+	// changeEvery is how long what a metric means stays once it has changed: of two versions of a program that say
 	// different things every minute, each is answered for so long.
-	catalogChangeEvery = time.Hour
-	// catalogUnheardDays is how long what nobody says any more is remembered.
-	catalogUnheardDays = 30
+	changeEvery = time.Hour
+	// unheardDays is how long what nobody says any more is remembered.
+	unheardDays = 30
 )
 
+// Description is what a metric means.
+type Description struct {
+	Metric string
+	Type   string // counter, gauge, histogram, summary, … as in OpenMetrics
+	Help   string
+	Unit   string
+}
+
 // Catalog remembers what writers have said of metrics, as all routers of a cluster do once it runs (Run): the latest for each, but
-// no second change within catalogChangeEvery. When it is full, a database that has less than others takes the place of
-// metrics of the one that has most, so that no database can keep the others out. It is a Metadata, and a keeper for
+// no second change within changeEvery. When it is full, a database that has less than others takes the place of
+// metrics of the one that has most, so that no database can keep the others out. It answers a promql.Metadata, and is a keeper for
 // the ingest of remote writes. The zero value is ready, and forgets all when the process ends.
 type Catalog struct {
 	mu    sync.RWMutex
-	known map[string]*catalogDatabase
+	known map[string]*databaseMetrics
 	bytes int
 	now   time.Time // of the last round; zero: it does not run, and nothing is forgotten
 }
 
-// catalogDatabase is what is known of the metrics of one database.
-type catalogDatabase struct {
-	metrics  map[string]catalogMetric
+// databaseMetrics is what is known of the metrics of one database.
+type databaseMetrics struct {
+	metrics  map[string]heardMetric
 	bytes    int
 	revision int64 // of the record in the store; 0: none is known
 	changed  bool  // there is what the record has not
 }
 
-// catalogMetric is what is known of one metric.
-type catalogMetric struct {
-	MetricMetadata
+// heardMetric is what is known of one metric.
+type heardMetric struct {
+	Description
 	day       int64     // since 1970, when it was heard last; 0: it is not known
 	changedAt time.Time // zero: it was never another
 	unsaved   bool      // the record has not this
 }
 
 // bytes returns about what a metric takes.
-func (m *MetricMetadata) bytes() int {
-	return catalogMetricBytes + len(m.Metric) + len(m.Type) + len(m.Help) + len(m.Unit)
+func (m *Description) bytes() int {
+	return metricBytes + len(m.Metric) + len(m.Type) + len(m.Help) + len(m.Unit)
 }
 
 // dayOf returns the day of a time, since 1970.
@@ -64,10 +72,10 @@ func dayOf(t time.Time) int64 { return t.Unix() / int64((24 * time.Hour).Seconds
 
 // KeepMetadata remembers what a writer says of a metric. It keeps none of the slices.
 func (c *Catalog) KeepMetadata(database, metric []byte, kind string, help, unit []byte) {
-	if len(metric) > catalogTextBytesMax || len(unit) > catalogTextBytesMax || !utf8.Valid(metric) || !utf8.Valid(unit) {
+	if len(metric) > textBytesMax || len(unit) > textBytesMax || !utf8.Valid(metric) || !utf8.Valid(unit) {
 		return
 	}
-	if help = help[:min(len(help), catalogTextBytesMax)]; !utf8.Valid(help) { // the cut may be in the middle of a rune
+	if help = help[:min(len(help), textBytesMax)]; !utf8.Valid(help) { // the cut may be in the middle of a rune
 		help = bytes.ToValidUTF8(help, nil)
 	}
 	if c.heard(database, metric, kind, help, unit) {
@@ -75,18 +83,18 @@ func (c *Catalog) KeepMetadata(database, metric []byte, kind string, help, unit 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := catalogMetric{MetricMetadata: MetricMetadata{Metric: string(metric), Type: kind, Help: string(help), Unit: string(unit)}, unsaved: true}
+	m := heardMetric{Description: Description{Metric: string(metric), Type: kind, Help: string(help), Unit: string(unit)}, unsaved: true}
 	if !c.now.IsZero() {
 		m.day = dayOf(c.now)
 	}
 	d := c.known[string(database)]
-	before := catalogMetric{}
+	before := heardMetric{}
 	if d != nil {
 		before = d.metrics[m.Metric]
 	}
 	if before.Metric != "" {
 		m.changedAt = before.changedAt
-		if before.MetricMetadata != m.MetricMetadata {
+		if before.Description != m.Description {
 			m.changedAt = c.now
 		}
 	}
@@ -95,9 +103,9 @@ func (c *Catalog) KeepMetadata(database, metric []byte, kind string, help, unit 
 	}
 	if d == nil {
 		if c.known == nil {
-			c.known = map[string]*catalogDatabase{}
+			c.known = map[string]*databaseMetrics{}
 		}
-		d = &catalogDatabase{metrics: map[string]catalogMetric{}}
+		d = &databaseMetrics{metrics: map[string]heardMetric{}}
 		c.known[string(database)] = d
 	}
 	c.putLocked(d, m)
@@ -110,27 +118,27 @@ func (c *Catalog) heard(database, metric []byte, kind string, help, unit []byte)
 	defer c.mu.RUnlock()
 	d := c.known[string(database)]
 	if d == nil {
-		return len(c.known) >= catalogDatabasesMax
+		return len(c.known) >= databasesMax
 	}
 	m, found := d.metrics[string(metric)]
 	switch {
 	case !found:
-		return len(d.metrics) >= catalogDatabaseMax
+		return len(d.metrics) >= databaseMetricsMax
 	case m.Type == kind && m.Help == string(help) && m.Unit == string(unit):
 		return c.now.IsZero() || m.day == dayOf(c.now)
 	}
-	return !m.changedAt.IsZero() && c.now.Sub(m.changedAt) < catalogChangeEvery
+	return !m.changedAt.IsZero() && c.now.Sub(m.changedAt) < changeEvery
 }
 
 // putLocked puts a metric in the place of what was known of it.
-func (c *Catalog) putLocked(d *catalogDatabase, m catalogMetric) {
+func (c *Catalog) putLocked(d *databaseMetrics, m heardMetric) {
 	c.dropLocked(d, m.Metric)
 	d.metrics[m.Metric] = m
 	d.bytes += m.bytes()
 	c.bytes += m.bytes()
 }
 
-func (c *Catalog) dropLocked(d *catalogDatabase, metric string) {
+func (c *Catalog) dropLocked(d *databaseMetrics, metric string) {
 	if m, found := d.metrics[metric]; found {
 		delete(d.metrics, metric)
 		d.bytes -= m.bytes()
@@ -140,7 +148,7 @@ func (c *Catalog) dropLocked(d *catalogDatabase, metric string) {
 
 // makeRoomLocked reports whether a database, nil for a new one, may have a metric of so many bytes in the place of what it had
 // before, if anything, and makes room for it at the cost of the databases that have most.
-func (c *Catalog) makeRoomLocked(d *catalogDatabase, before catalogMetric, size int) bool {
+func (c *Catalog) makeRoomLocked(d *databaseMetrics, before heardMetric, size int) bool {
 	had, metrics := 0, 0
 	if d != nil {
 		had, metrics = d.bytes, len(d.metrics)
@@ -150,11 +158,11 @@ func (c *Catalog) makeRoomLocked(d *catalogDatabase, before catalogMetric, size 
 		more -= before.bytes()
 		metrics--
 	}
-	if metrics >= catalogDatabaseMax || had+more > catalogDatabaseBytesMax || d == nil && len(c.known) >= catalogDatabasesMax {
+	if metrics >= databaseMetricsMax || had+more > databaseBytesMax || d == nil && len(c.known) >= databasesMax {
 		return false
 	}
-	for c.bytes+more > catalogBytesMax {
-		var largest *catalogDatabase
+	for c.bytes+more > bytesMax {
+		var largest *databaseMetrics
 		for _, other := range c.known {
 			if largest == nil || other.bytes > largest.bytes {
 				largest = other
@@ -172,8 +180,9 @@ func (c *Catalog) makeRoomLocked(d *catalogDatabase, before catalogMetric, size 
 	return true
 }
 
-// Metadata implements Metadata, in the order of names.
-func (c *Catalog) Metadata(database, metric string, limit int) []MetricMetadata {
+// Metadata returns what is known of one metric of a database, or with an empty name of all, at most limit (0: all), in the order
+// of names.
+func (c *Catalog) Metadata(database, metric string, limit int) []Description {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	d := c.known[database]
@@ -182,7 +191,7 @@ func (c *Catalog) Metadata(database, metric string, limit int) []MetricMetadata 
 	}
 	if metric != "" {
 		if m, ok := d.metrics[metric]; ok {
-			return []MetricMetadata{m.MetricMetadata}
+			return []Description{m.Description}
 		}
 		return nil
 	}
@@ -190,9 +199,9 @@ func (c *Catalog) Metadata(database, metric string, limit int) []MetricMetadata 
 	if limit > 0 && len(names) > limit {
 		names = names[:limit]
 	}
-	list := make([]MetricMetadata, len(names))
+	list := make([]Description, len(names))
 	for i, name := range names {
-		list[i] = d.metrics[name].MetricMetadata
+		list[i] = d.metrics[name].Description
 	}
 	return list
 }

@@ -1,4 +1,4 @@
-package promql
+package metadata
 
 import (
 	"context"
@@ -11,25 +11,25 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// CatalogFile is the file of a CatalogFolder in a data folder (FORMAT.md).
-const CatalogFile = "METADATA"
+// FolderFile is the file of a Folder in a data folder (FORMAT.md).
+const FolderFile = "METADATA"
 
-// ErrCatalogFolder marks a file that cannot be read as records of metadata.
-var ErrCatalogFolder = errors.New("not a file of metadata")
+// ErrFolder marks a file that cannot be read as records of metadata.
+var ErrFolder = errors.New("not a file of metadata")
 
-// CatalogFolder keeps records in a file of a data folder, for a server on its own.
-type CatalogFolder struct {
+// Folder keeps records in a file of a data folder, for a server on its own.
+type Folder struct {
 	file *kept.Folder[shardmap.MetadataRecord]
 }
 
-// OpenCatalogFolder reads the file of a data folder; none is one without records. Errors: ErrCatalogFolder, and those of
+// OpenFolder reads the file of a data folder; none is one without records. Errors: ErrFolder, and those of
 // reading.
-func OpenCatalogFolder(dir string) (*CatalogFolder, error) {
-	file, err := kept.Open(filepath.Join(dir, CatalogFile), kept.Codec[shardmap.MetadataRecord]{Encode: encodeFolder, Decode: decodeFolder})
+func OpenFolder(dir string) (*Folder, error) {
+	file, err := kept.Open(filepath.Join(dir, FolderFile), kept.Codec[shardmap.MetadataRecord]{Encode: encodeFolder, Decode: decodeFolder})
 	if err != nil {
 		return nil, err
 	}
-	return &CatalogFolder{file}, nil
+	return &Folder{file}, nil
 }
 
 // folderFormat is the format of the file.
@@ -57,24 +57,24 @@ func encodeFolder(all map[string]shardmap.MetadataRecord) ([]byte, error) {
 func decodeFolder(text []byte) (map[string]shardmap.MetadataRecord, error) {
 	var f folderFile
 	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCatalogFolder, err)
+		return nil, fmt.Errorf("%w: %w", ErrFolder, err)
 	}
 	if f.Format != folderFormat {
-		return nil, fmt.Errorf("%w: the file has format %d, this version reads format %d; without the file, writers are asked anew", ErrCatalogFolder, f.Format, folderFormat)
+		return nil, fmt.Errorf("%w: the file has format %d, this version reads format %d; without the file, writers are asked anew", ErrFolder, f.Format, folderFormat)
 	}
 	all := make(map[string]shardmap.MetadataRecord, len(f.Records))
 	for database, r := range f.Records {
 		record := shardmap.MetadataRecord{Database: database, Revision: r.Revision, Text: r.Text}
 		if err := record.Validate(); err != nil || r.Revision < 1 {
-			return nil, fmt.Errorf("%w: database %q at revision %d", ErrCatalogFolder, database, r.Revision)
+			return nil, fmt.Errorf("%w: database %q at revision %d", ErrFolder, database, r.Revision)
 		}
 		all[database] = record
 	}
 	return all, nil
 }
 
-// Metadata implements CatalogStore.
-func (f *CatalogFolder) Metadata(_ context.Context, since int64) (changed []shardmap.MetadataRecord, revision int64, err error) {
+// Metadata implements Store.
+func (f *Folder) Metadata(_ context.Context, since int64) (changed []shardmap.MetadataRecord, revision int64, err error) {
 	revision = since // records may have been taken away, and no other process writes any
 	for _, r := range f.file.All() {
 		revision = max(revision, r.Revision)
@@ -85,8 +85,8 @@ func (f *CatalogFolder) Metadata(_ context.Context, since int64) (changed []shar
 	return changed, revision, nil
 }
 
-// SwapMetadata implements CatalogStore. It returns when the file is safe on disk.
-func (f *CatalogFolder) SwapMetadata(ctx context.Context, record shardmap.MetadataRecord) (revision int64, err error) {
+// SwapMetadata implements Store. It returns when the file is safe on disk.
+func (f *Folder) SwapMetadata(ctx context.Context, record shardmap.MetadataRecord) (revision int64, err error) {
 	if err := record.Validate(); err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package promql
+package metadata
 
 import (
 	"bytes"
@@ -14,33 +14,33 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// CatalogStore keeps what a Catalog knows: a record for each database. See shardmap.Store.
-type CatalogStore interface {
+// Store keeps what a Catalog knows: a record for each database. See shardmap.Store.
+type Store interface {
 	Metadata(ctx context.Context, since int64) (changed []shardmap.MetadataRecord, revision int64, err error)
 	SwapMetadata(ctx context.Context, record shardmap.MetadataRecord) (revision int64, err error)
 }
 
 const (
-	// catalogRoundEvery is how long what one router heard may be news to the others, and be lost.
-	catalogRoundEvery = 30 * time.Second
-	// catalogRoundBytesMax bounds what one round writes, so that a store has time to forget old versions; a record more may be written.
-	catalogRoundBytesMax = 1 << 20
-	// catalogLastRound bounds the round when a process ends.
-	catalogLastRound = 2 * time.Second
-	// catalogRecordBytesMax bounds a record that is decompressed: texts, and what JSON writes around and for them.
-	catalogRecordBytesMax = 16 << 20
+	// roundEvery is how long what one router heard may be news to the others, and be lost.
+	roundEvery = 30 * time.Second
+	// roundBytesMax bounds what one round writes, so that a store has time to forget old versions; a record more may be written.
+	roundBytesMax = 1 << 20
+	// lastRoundMax bounds the round when a process ends.
+	lastRoundMax = 2 * time.Second
+	// recordBytesMax bounds a record that is decompressed: texts, and what JSON writes around and for them.
+	recordBytesMax = 16 << 20
 )
 
-// catalogRecord is the text of a record, before it is compressed with gzip.
-type catalogRecord struct {
-	Version int                   `json:"version"`
-	Metrics []catalogRecordMetric `json:"metrics"`
+// recordContent is the text of a record, before it is compressed with gzip.
+type recordContent struct {
+	Version int            `json:"version"`
+	Metrics []recordMetric `json:"metrics"`
 }
 
-// catalogRecordVersion is the version of records. One of a later version is neither read nor replaced.
-const catalogRecordVersion = 1
+// recordVersion is the version of records. One of a later version is neither read nor replaced.
+const recordVersion = 1
 
-type catalogRecordMetric struct {
+type recordMetric struct {
 	Metric string `json:"metric"`
 	Type   string `json:"type"`
 	Unit   string `json:"unit,omitempty"`
@@ -48,11 +48,11 @@ type catalogRecordMetric struct {
 	Day    int64  `json:"day"` // since 1970, when it was heard last
 }
 
-// errCatalogRecord marks a record that cannot be read.
-var errCatalogRecord = errors.New("not a record of metadata")
+// errRecord marks a record that cannot be read.
+var errRecord = errors.New("not a record of metadata")
 
-// encodeCatalog returns the text of a record.
-func encodeCatalog(r catalogRecord) ([]byte, error) {
+// encodeRecord returns the text of a record.
+func encodeRecord(r recordContent) ([]byte, error) {
 	var text bytes.Buffer
 	zip := gzip.NewWriter(&text)
 	if err := errors.Join(json.NewEncoder(zip).Encode(r), zip.Close()); err != nil {
@@ -61,37 +61,37 @@ func encodeCatalog(r catalogRecord) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// decodeCatalog reads the text of a record. Errors: errCatalogRecord.
-func decodeCatalog(text []byte) (r catalogRecord, err error) {
+// decodeRecord reads the text of a record. Errors: errRecord.
+func decodeRecord(text []byte) (r recordContent, err error) {
 	zip, err := gzip.NewReader(bytes.NewReader(text))
 	if err != nil {
-		return r, fmt.Errorf("%w: %w", errCatalogRecord, err)
+		return r, fmt.Errorf("%w: %w", errRecord, err)
 	}
-	if err := json.NewDecoder(io.LimitReader(zip, catalogRecordBytesMax)).Decode(&r); err != nil {
-		return r, fmt.Errorf("%w: %w", errCatalogRecord, err)
+	if err := json.NewDecoder(io.LimitReader(zip, recordBytesMax)).Decode(&r); err != nil {
+		return r, fmt.Errorf("%w: %w", errRecord, err)
 	}
-	if r.Version != catalogRecordVersion || len(r.Metrics) > catalogDatabaseMax {
-		return r, fmt.Errorf("%w: version %d with %d metrics", errCatalogRecord, r.Version, len(r.Metrics))
+	if r.Version != recordVersion || len(r.Metrics) > databaseMetricsMax {
+		return r, fmt.Errorf("%w: version %d with %d metrics", errRecord, r.Version, len(r.Metrics))
 	}
 	for _, m := range r.Metrics {
-		if m.Metric == "" || len(m.Metric) > catalogTextBytesMax || len(m.Unit) > catalogTextBytesMax || len(m.Type) > catalogTextBytesMax {
-			return r, fmt.Errorf("%w: metric %.100q", errCatalogRecord, m.Metric)
+		if m.Metric == "" || len(m.Metric) > textBytesMax || len(m.Unit) > textBytesMax || len(m.Type) > textBytesMax {
+			return r, fmt.Errorf("%w: metric %.100q", errRecord, m.Metric)
 		}
 	}
 	return r, nil
 }
 
 // Run keeps the catalog and a store the same until ctx ends, and saves once more then. now is the clock.
-func (c *Catalog) Run(ctx context.Context, store CatalogStore, now func() time.Time, logger *slog.Logger) {
-	f := catalogFollower{catalog: c, store: store, log: logger}
-	tick := time.NewTicker(catalogRoundEvery)
+func (c *Catalog) Run(ctx context.Context, store Store, now func() time.Time, logger *slog.Logger) {
+	f := follower{catalog: c, store: store, log: logger}
+	tick := time.NewTicker(roundEvery)
 	defer tick.Stop()
 	for {
 		f.round(ctx, now())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), catalogLastRound)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastRoundMax)
 			defer cancel()
 			f.round(last, now())
 			return
@@ -99,16 +99,16 @@ func (c *Catalog) Run(ctx context.Context, store CatalogStore, now func() time.T
 	}
 }
 
-// catalogFollower follows the records of a store, and writes them. It is for one goroutine.
-type catalogFollower struct {
+// follower follows the records of a store, and writes them. It is for one goroutine.
+type follower struct {
 	catalog *Catalog
-	store   CatalogStore
+	store   Store
 	log     *slog.Logger
 	since   int64 // the revision that all records were read at
 }
 
 // round reads what others have written, and writes what they do not know.
-func (f *catalogFollower) round(ctx context.Context, now time.Time) {
+func (f *follower) round(ctx context.Context, now time.Time) {
 	changed, revision, err := f.store.Metadata(ctx, f.since)
 	if err == nil && revision < f.since { // the store was set back
 		f.forget()
@@ -122,7 +122,7 @@ func (f *catalogFollower) round(ctx context.Context, now time.Time) {
 	f.since = revision
 	f.catalog.begin(now)
 	for _, record := range changed {
-		content, err := decodeCatalog(record.Text)
+		content, err := decodeRecord(record.Text)
 		if err != nil {
 			f.log.Warn("what is stored of metrics cannot be read", "database", record.Database, "error", err)
 			continue
@@ -133,29 +133,29 @@ func (f *catalogFollower) round(ctx context.Context, now time.Time) {
 }
 
 // forget has all records read anew.
-func (f *catalogFollower) forget() {
+func (f *follower) forget() {
 	f.since = 0
 	f.catalog.forget()
 }
 
-func (f *catalogFollower) warn(ctx context.Context, err error) {
+func (f *follower) warn(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		f.log.Warn("what metrics mean cannot be kept for now; it is tried again", "error", err)
 	}
 }
 
 // save writes records that have changed.
-func (f *catalogFollower) save(ctx context.Context) {
+func (f *follower) save(ctx context.Context) {
 	written := 0
 	for _, database := range f.catalog.unsaved() {
-		if written > catalogRoundBytesMax || ctx.Err() != nil {
+		if written > roundBytesMax || ctx.Err() != nil {
 			return
 		}
 		revision, content := f.catalog.record(database)
 		var text []byte // none takes the record away
 		var err error
 		if len(content.Metrics) > 0 {
-			text, err = encodeCatalog(content)
+			text, err = encodeRecord(content)
 		}
 		if err == nil {
 			written += len(text)
@@ -191,7 +191,7 @@ func (c *Catalog) begin(now time.Time) {
 			case m.day == 0: // it was heard before the first round
 				m.day = today
 				d.metrics[metric] = m
-			case today-m.day > catalogUnheardDays:
+			case today-m.day > unheardDays:
 				c.dropLocked(d, metric)
 				d.changed = true
 			}
@@ -200,29 +200,29 @@ func (c *Catalog) begin(now time.Time) {
 }
 
 // load takes a record in the place of all that is known of its database, but for what was heard since and is not in it.
-func (c *Catalog) load(record shardmap.MetadataRecord, content catalogRecord) {
+func (c *Catalog) load(record shardmap.MetadataRecord, content recordContent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := c.known[record.Database]
 	if d == nil {
-		if len(c.known) >= catalogDatabasesMax {
+		if len(c.known) >= databasesMax {
 			return
 		}
 		if c.known == nil {
-			c.known = map[string]*catalogDatabase{}
+			c.known = map[string]*databaseMetrics{}
 		}
-		d = &catalogDatabase{metrics: map[string]catalogMetric{}}
+		d = &databaseMetrics{metrics: map[string]heardMetric{}}
 		c.known[record.Database] = d
 	}
 	d.revision = record.Revision
 	before := d.metrics
 	c.bytes -= d.bytes
-	d.metrics, d.bytes, d.changed = make(map[string]catalogMetric, len(content.Metrics)), 0, false
+	d.metrics, d.bytes, d.changed = make(map[string]heardMetric, len(content.Metrics)), 0, false
 	for _, kept := range content.Metrics {
-		m := catalogMetric{MetricMetadata: MetricMetadata{Metric: kept.Metric, Type: kept.Type, Unit: kept.Unit, Help: kept.Help}, day: kept.Day}
+		m := heardMetric{Description: Description{Metric: kept.Metric, Type: kept.Type, Unit: kept.Unit, Help: kept.Help}, day: kept.Day}
 		if own, known := before[m.Metric]; known {
 			m.changedAt = own.changedAt
-			if own.MetricMetadata != m.MetricMetadata {
+			if own.Description != m.Description {
 				m.changedAt = c.now
 			}
 		}
@@ -232,7 +232,7 @@ func (c *Catalog) load(record shardmap.MetadataRecord, content catalogRecord) {
 	}
 	for metric, own := range before {
 		m, known := d.metrics[metric]
-		if own.unsaved && (!known || own.MetricMetadata != m.MetricMetadata || own.day > m.day) && c.makeRoomLocked(d, m, own.bytes()) {
+		if own.unsaved && (!known || own.Description != m.Description || own.day > m.day) && c.makeRoomLocked(d, m, own.bytes()) {
 			c.putLocked(d, own)
 			d.changed = true
 		}
@@ -265,19 +265,19 @@ func (c *Catalog) unsaved() (databases []string) {
 }
 
 // record returns the record of a database as it should be, and the revision of the one to replace.
-func (c *Catalog) record(database string) (revision int64, content catalogRecord) {
+func (c *Catalog) record(database string) (revision int64, content recordContent) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	content.Version = catalogRecordVersion
+	content.Version = recordVersion
 	d := c.known[database]
 	for _, m := range d.metrics {
-		content.Metrics = append(content.Metrics, catalogRecordMetric{Metric: m.Metric, Type: m.Type, Unit: m.Unit, Help: m.Help, Day: m.day})
+		content.Metrics = append(content.Metrics, recordMetric{Metric: m.Metric, Type: m.Type, Unit: m.Unit, Help: m.Help, Day: m.day})
 	}
 	return d.revision, content
 }
 
 // saved notes that a record was written.
-func (c *Catalog) saved(database string, revision int64, content catalogRecord) {
+func (c *Catalog) saved(database string, revision int64, content recordContent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := c.known[database]

@@ -1,4 +1,4 @@
-package promql
+package metadata
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func TestCatalogOfCluster(t *testing.T) {
 		say(one, "", "up", "one")
 		say(two, "", "down", "two")
 		say(two, "b", "up", strings.Repeat("ä", 600)) // is cut within a rune
-		time.Sleep(4 * catalogRoundEvery)
+		time.Sleep(4 * roundEvery)
 		for _, c := range []*Catalog{one, two, run()} {
 			time.Sleep(time.Second)
 			if a, b, d := helpOf(c, "", "up"), helpOf(c, "", "down"), helpOf(c, "b", "up"); a != "one" || b != "two" || d != strings.Repeat("ä", 512) {
@@ -67,11 +67,11 @@ func TestCatalogOfCluster(t *testing.T) {
 		if err != nil || len(view) != 2 || view[0].Revision+view[1].Revision > 60 {
 			t.Errorf("%d records after %d and %d changes, %v", len(view), view[0].Revision, view[1].Revision, err)
 		}
-		time.Sleep((catalogUnheardDays + 3) * 24 * time.Hour)
+		time.Sleep((unheardDays + 3) * 24 * time.Hour)
 		if a, b := helpOf(one, "", "up"), helpOf(run(), "b", "up"); a != "none" || b != "none" {
 			t.Errorf("what nobody says is still %q, %q", a, b)
 		}
-		time.Sleep(3 * catalogRoundEvery)
+		time.Sleep(3 * roundEvery)
 		if view, _, err = server.Open(shardmap.Seen{}).Metadata(ctx, 0); err != nil || len(view) != 0 {
 			t.Errorf("%d records are left, %v", len(view), err)
 		}
@@ -136,7 +136,7 @@ func TestCatalogFolder(t *testing.T) {
 	dir := t.TempDir()
 	run := func(c *Catalog) {
 		t.Helper()
-		folder, err := OpenCatalogFolder(dir)
+		folder, err := OpenFolder(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,32 +161,32 @@ func TestCatalogFolder(t *testing.T) {
 	for _, bad := range []string{
 		"{", "[]", "null", `{"format":2}`, `{"format":1,"records":{"a":{"revision":0,"text":"eA=="}}}`, `{"format":1,"records":{"` + strings.Repeat("x", 129) + `":{"revision":1,"text":"eA=="}}}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, CatalogFile), []byte(bad), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, FolderFile), []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenCatalogFolder(dir); !errors.Is(err, ErrCatalogFolder) {
+		if _, err := OpenFolder(dir); !errors.Is(err, ErrFolder) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
 }
 
-func FuzzCatalogRecord(f *testing.F) {
-	good, err := encodeCatalog(catalogRecord{Version: catalogRecordVersion, Metrics: []catalogRecordMetric{{Metric: "m", Type: "gauge", Unit: "s", Help: "h", Day: 20000}}})
+func FuzzRecord(f *testing.F) {
+	good, err := encodeRecord(recordContent{Version: recordVersion, Metrics: []recordMetric{{Metric: "m", Type: "gauge", Unit: "s", Help: "h", Day: 20000}}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(good)
 	f.Add(good[:len(good)/2])
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := decodeCatalog(text)
+		r, err := decodeRecord(text)
 		if err != nil {
 			return
 		}
-		again, err := encodeCatalog(r)
+		again, err := encodeRecord(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		same, err := decodeCatalog(again)
+		same, err := decodeRecord(again)
 		if err != nil || fmt.Sprint(same) != fmt.Sprint(r) {
 			t.Fatalf("%v became %v, %v", r, same, err)
 		}

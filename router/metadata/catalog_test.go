@@ -1,4 +1,4 @@
-package promql
+package metadata
 
 import (
 	"fmt"
@@ -9,32 +9,27 @@ import (
 
 // TestCatalog: the latest counts, by database; it is bounded.
 func TestCatalog(t *testing.T) {
-	o := labOptions(t)
 	var c Catalog
-	o.Metadata = &c
-	h := New(o)
 	keep := func(database, metric, kind, help, unit string) {
 		c.KeepMetadata([]byte(database), []byte(metric), kind, []byte(help), []byte(unit))
 	}
 	keep("", "up", "gauge", "old", "")
-	keep("", "up", "gauge", "Whether \"it\" is up.", "")
-	keep("", "requests_total", "counter", strings.Repeat("x", 2000), "requests")
+	keep("", "up", "gauge", "new", "s")
+	keep("", "requests_total", "counter", strings.Repeat("x", 2000), "")
+	keep("", "latin", "counter", "caf\xe9", "")
+	keep("", "wrong\xff", "counter", "", "")
 	keep("other", "else", "unknown", "", "")
-	for _, x := range []struct{ target, want string }{
-		{"metadata?metric=up", `{"up":[{"type":"gauge","unit":"","help":"Whether \"it\" is up."}]}`},
-		{"metadata?limit=1", `{"requests_total":[{"type":"counter","unit":"requests","help":"` + strings.Repeat("x", catalogTextBytesMax) + `"}]}`},
-		{"metadata?limit=0", `{}`},
-		{"metadata?db=other", `{"else":[{"type":"unknown","unit":"","help":""}]}`},
-		{"metadata?metric=else", `{}`},
+	for database, want := range map[string][]Description{
+		"": {{"latin", "counter", "caf", ""}, {"requests_total", "counter", strings.Repeat("x", textBytesMax), ""}, {"up", "gauge", "new", "s"}}, "other": {{"else", "unknown", "", ""}}, "none": nil,
 	} {
-		if got := get(h, x.target); got.body != success(x.want) {
-			t.Errorf("%s: %s", x.target, got.body)
+		if got := c.Metadata(database, "", 0); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%q: %v, want %v", database, got, want)
 		}
 	}
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
-			for i := range catalogDatabaseMax {
+			for i := range databaseMetricsMax {
 				keep("many", fmt.Sprintf("m%d", i*2+worker%2), "gauge", "", "")
 				c.Metadata("many", "m1", 0)
 			}
@@ -42,13 +37,14 @@ func TestCatalog(t *testing.T) {
 	}
 	group.Wait()
 	keep("many", "m1", "counter", "", "")
-	if n := len(c.Metadata("many", "", 0)); n != catalogDatabaseMax || c.Metadata("many", "m1", 0)[0].Type != "counter" {
+	if n := len(c.Metadata("many", "", 0)); n != databaseMetricsMax || c.Metadata("many", "m1", 0)[0].Type != "counter" {
 		t.Error(n)
 	}
 	keep("", strings.Repeat("y", 2000), "gauge", "", "")
-	if len(c.Metadata("", "", 0)) != 2 {
+	if len(c.Metadata("", "", 0)) != 3 {
 		t.Error("a long name is kept")
 	}
+	wantBounded(t, &c)
 }
 
 // TestCatalogIsFair: databases that fill the catalogue leave others their share.
@@ -59,16 +55,16 @@ func TestCatalogIsFair(t *testing.T) {
 			c.KeepMetadata([]byte(database), fmt.Appendf(nil, "m%d", i), "gauge", nil, nil)
 		}
 	}
-	const greedy = 2 * catalogBytesMax / catalogDatabaseBytesMax
+	const greedy = 2 * bytesMax / databaseBytesMax
 	for i := range greedy {
-		keep(fmt.Sprint("greedy", i), catalogDatabaseMax+1)
+		keep(fmt.Sprint("greedy", i), databaseMetricsMax+1)
 	}
 	keep("modest", 1000)
 	if n := len(c.Metadata("modest", "", 0)); n != 1000 {
 		t.Errorf("%d of 1000 metrics are kept", n)
 	}
 	wantBounded(t, &c)
-	if c.bytes < catalogBytesMax-1000 {
+	if c.bytes < bytesMax-1000 {
 		t.Errorf("%d bytes, and there is more", c.bytes)
 	}
 }
@@ -82,11 +78,11 @@ func wantBounded(t *testing.T, c *Catalog) {
 		for _, m := range d.metrics {
 			bytes += m.bytes()
 		}
-		if all += bytes; bytes != d.bytes || bytes > catalogDatabaseBytesMax || len(d.metrics) > catalogDatabaseMax {
+		if all += bytes; bytes != d.bytes || bytes > databaseBytesMax || len(d.metrics) > databaseMetricsMax {
 			t.Errorf("%s has %d metrics of %d bytes, counted are %d", database, len(d.metrics), bytes, d.bytes)
 		}
 	}
-	if all != c.bytes || all > catalogBytesMax {
+	if all != c.bytes || all > bytesMax {
 		t.Errorf("%d bytes, counted are %d", all, c.bytes)
 	}
 }
