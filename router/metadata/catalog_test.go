@@ -72,6 +72,8 @@ func TestCatalogIsFair(t *testing.T) {
 // wantBounded counts what is kept anew.
 func wantBounded(t *testing.T, c *Catalog) {
 	t.Helper()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	all := 0
 	for database, d := range c.known {
 		bytes := 0
