@@ -74,11 +74,10 @@ const (
 )
 
 // VolumeSpec is what volumes of nodes and of etcd have in common.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot be changed: create another cluster with it and restore a backup into that"
 type VolumeSpec struct {
-	// Storage class; not set: the default one of Kubernetes (on k3s: local-path). Cannot be
-	// changed.
+	// Storage class; not set: the default one of Kubernetes (on k3s: local-path). That of nodes
+	// can be changed: their volumes are then replaced one at a time, each when its node is empty.
+	// That of etcd cannot.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
@@ -89,6 +88,8 @@ type VolumeSpec struct {
 }
 
 // NodeStorage describes the volume of a storage node.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) || !has(oldSelf.storageClassName)",message="storageClassName cannot be taken away once it is set: volumes would be left as they are; name the class that they are to have"
 type NodeStorage struct {
 	VolumeSpec `json:",inline"`
 	// Size in bytes. It can only grow, if the storage class allows it; what it does not
@@ -100,6 +101,8 @@ type NodeStorage struct {
 }
 
 // EtcdStorage describes the volume of a member of etcd.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot be changed: volumes of etcd are not replaced; create another cluster with it and restore a backup into that"
 type EtcdStorage struct {
 	VolumeSpec `json:",inline"`
 	// Size in bytes. It can only grow, if the storage class allows it; what it does not

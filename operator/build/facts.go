@@ -38,10 +38,10 @@ type Facts struct {
 	EtcdMembers []string
 	// EtcdExists reports that the etcd runs, so that a member without data joins it.
 	EtcdExists bool
-	// NodeClaimSize and EtcdClaimSize are the sizes in the claim templates of the
-	// StatefulSets that exist, which cannot be changed: see ClaimSize; nil: they do not
-	// exist yet. Claims themselves are made larger one by one.
-	NodeClaimSize, EtcdClaimSize *resource.Quantity
+	// NodeClaims and EtcdClaims are the claim templates of the StatefulSets that exist, which
+	// cannot be changed; nil: they do not exist yet. Claims themselves are made larger one by
+	// one, and replaced one by one for another storage class.
+	NodeClaims, EtcdClaims *ClaimTemplate
 	// Databases is the name of the ConfigMap with what holds for each database; empty: there
 	// is none yet, or none is wanted.
 	Databases string
@@ -67,16 +67,60 @@ type Facts struct {
 	MetricsAtHTTPPort bool
 }
 
-// ClaimSize returns the size in the claim template of a StatefulSet; nil: it has none.
-func ClaimSize(s *appsv1.StatefulSet) *resource.Quantity {
+// ClaimTemplate is what a StatefulSet makes the claims of its pods' volumes from.
+type ClaimTemplate struct {
+	Size             resource.Quantity
+	StorageClassName *string
+	// Class is the storage class that claims are marked with as the one asked for; nil: they are not.
+	Class *string
+}
+
+// annotationStorageClass of a claim has the storage class that was asked for when its StatefulSet
+// was made. The claim may have another one where a policy of Kubernetes' cluster sees to that.
+const annotationStorageClass = v1alpha1.Group + "/storage-class"
+
+// ClaimTemplateOf returns the claim template of a StatefulSet; nil: it has none.
+func ClaimTemplateOf(s *appsv1.StatefulSet) *ClaimTemplate {
 	for i := range s.Spec.VolumeClaimTemplates {
 		if t := &s.Spec.VolumeClaimTemplates[i]; t.Name == volumeData {
-			if size, ok := t.Spec.Resources.Requests[corev1.ResourceStorage]; ok {
-				return &size
-			}
+			return &ClaimTemplate{t.Spec.Resources.Requests[corev1.ResourceStorage], t.Spec.StorageClassName, markedClass(t)}
 		}
 	}
 	return nil
+}
+
+// markedClass returns the storage class that a claim is marked with; nil: none.
+func markedClass(claim *corev1.PersistentVolumeClaim) *string {
+	if class, marked := claim.Annotations[annotationStorageClass]; marked {
+		return &class
+	}
+	return nil
+}
+
+// IsClaimOutdated reports whether a claim was made for another storage class than is asked for.
+// Where none is asked for, any will do.
+func IsClaimOutdated(claim *corev1.PersistentVolumeClaim, asked v1alpha1.VolumeSpec) bool {
+	class := claim.Spec.StorageClassName
+	if marked := markedClass(claim); marked != nil {
+		class = marked
+	}
+	return isOtherClass(class, asked)
+}
+
+// IsOutdated reports whether claims that are made from a template are IsClaimOutdated.
+func (t *ClaimTemplate) IsOutdated(asked v1alpha1.VolumeSpec) bool {
+	return asked.StorageClassName != nil && (t.StorageClassName == nil || isOtherClass(t.StorageClassName, asked))
+}
+
+func isOtherClass(class *string, asked v1alpha1.VolumeSpec) bool {
+	if asked.StorageClassName == nil {
+		return false
+	}
+	is := "" // no class at all
+	if class != nil {
+		is = *class
+	}
+	return is != *asked.StorageClassName
 }
 
 // Image returns the image that a cluster runs.

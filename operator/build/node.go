@@ -43,7 +43,7 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 	p.addNodeTLS(c, f)
 	p.addDatabases(f)
 	probes(&p.container, PortNodeHTTP, false, "/healthz", "/readyz")
-	return statefulSet(c, f, p, f.NodeReplicas, claim{nodes.Storage.VolumeSpec, nodes.Storage.Size, f.NodeClaimSize})
+	return statefulSet(c, f, p, f.NodeReplicas, claimTemplate(c, ComponentNode, nodes.Storage.VolumeSpec, nodes.Storage.Size, f.NodeClaims))
 }
 
 func nodeArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
@@ -169,18 +169,28 @@ func zoneVolume() corev1.Volume {
 	}}}
 }
 
-// claim is what a claim template is made of.
-type claim struct {
-	volume v1alpha1.VolumeSpec
-	size   resource.Quantity
-	had    *resource.Quantity // size in the template that exists; nil: there is none
+// claimTemplate makes a claim template: as it is asked for, unless there is one.
+func claimTemplate(c *v1alpha1.TickMeshCluster, component string, volume v1alpha1.VolumeSpec, size resource.Quantity, had *ClaimTemplate) corev1.PersistentVolumeClaim {
+	is := ClaimTemplate{size, volume.StorageClassName, volume.StorageClassName}
+	if had != nil {
+		is = *had
+	}
+	m := metav1.ObjectMeta{Name: volumeData, Labels: Labels(c, component)}
+	if is.Class != nil {
+		m.Annotations = map[string]string{annotationStorageClass: *is.Class}
+	}
+	return corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: m,
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: is.StorageClassName,
+			VolumeMode: ptr(corev1.PersistentVolumeFilesystem),
+			Resources:  corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: is.Size}},
+		},
+	}
 }
 
-func statefulSet(c *v1alpha1.TickMeshCluster, f Facts, p pod, count int32, volume claim) *appsv1.StatefulSet {
-	size := volume.size
-	if volume.had != nil {
-		size = *volume.had
-	}
+func statefulSet(c *v1alpha1.TickMeshCluster, f Facts, p pod, count int32, claims corev1.PersistentVolumeClaim) *appsv1.StatefulSet {
 	name := Name(c, p.component)
 	m := meta(c, p.component, name)
 	told := replicas(f, p.component, count, &m)
@@ -195,16 +205,8 @@ func statefulSet(c *v1alpha1.TickMeshCluster, f Facts, p pod, count int32, volum
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 			},
-			Template: p.template(c, f),
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-				ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: Labels(c, p.component)},
-				Spec: corev1.PersistentVolumeClaimSpec{
-					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: volume.volume.StorageClassName,
-					VolumeMode: ptr(corev1.PersistentVolumeFilesystem),
-					Resources:  corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
-				},
-			}},
+			Template:             p.template(c, f),
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claims},
 		},
 	}
 }

@@ -120,9 +120,9 @@ func TestChangesKeepImmutables(t *testing.T) {
 		f := facts(first.cluster)
 		before := objectsOf(t, first.cluster, f)
 		g := facts(second.cluster)
-		g.NodeClaimSize = build.ClaimSize(before["*v1.StatefulSet/demo-node"].(*appsv1.StatefulSet))
+		g.NodeClaims = build.ClaimTemplateOf(before["*v1.StatefulSet/demo-node"].(*appsv1.StatefulSet))
 		if s, ok := before["*v1.StatefulSet/demo-etcd"]; ok {
-			g.EtcdClaimSize = build.ClaimSize(s.(*appsv1.StatefulSet))
+			g.EtcdClaims = build.ClaimTemplateOf(s.(*appsv1.StatefulSet))
 		}
 		after := objectsOf(t, second.cluster, g)
 		unwanted := map[string]bool{}

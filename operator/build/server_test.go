@@ -66,9 +66,9 @@ func TestServerTakesObjects(t *testing.T) {
 			c := cluster(t, spec)
 			c.Namespace = "test-" + name
 			f := facts(c)
-			f.NodeClaimSize = build.ClaimSize(build.NodeStatefulSet(cluster(t, steps[0]), f)) // as it was made with
+			f.NodeClaims = build.ClaimTemplateOf(build.NodeStatefulSet(cluster(t, steps[0]), f)) // as it was made with
 			if c.Spec.Etcd.Managed != nil {
-				f.EtcdClaimSize = build.ClaimSize(build.EtcdStatefulSet(cluster(t, steps[0]), f))
+				f.EtcdClaims = build.ClaimTemplateOf(build.EtcdStatefulSet(cluster(t, steps[0]), f))
 			}
 			objects, err := build.Objects(c, f)
 			if err != nil {

@@ -84,6 +84,9 @@ func TestKilledWhileChanging(t *testing.T) {
 		{"upgrade", func(w *world, round int) {
 			w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Image = fmt.Sprintf("tickmesh:%d", round) })
 		}},
+		{"another storage class", func(w *world, round int) {
+			w.class(fmt.Sprintf("%s-%d", w.namespace, round%2))
+		}},
 		{"machine lost", func(w *world, round int) {
 			w.addMachine("z")
 			w.removeMachine(w.machineOf(fmt.Sprintf("demo-node-%d", round%3)))

@@ -104,8 +104,10 @@ func revision(set *appsv1.StatefulSet) string {
 func (w *world) runSet(set *appsv1.StatefulSet) {
 	w.t.Helper()
 	if set.DeletionTimestamp != nil {
+		w.leaveAlone(set)
 		return
 	}
+	w.adopt(set)
 	if is := revision(set); set.Status.UpdateRevision != is || set.Status.ObservedGeneration != set.Generation {
 		before := set.DeepCopy()
 		set.Status.UpdateRevision, set.Status.ObservedGeneration, set.Status.Replicas = is, set.Generation, *set.Spec.Replicas
@@ -116,6 +118,47 @@ func (w *world) runSet(set *appsv1.StatefulSet) {
 	}
 }
 
+// leaveAlone ends the deletion of a set whose pods are to stay, as the garbage collector does.
+func (w *world) leaveAlone(set *appsv1.StatefulSet) {
+	w.t.Helper()
+	if !slices.Contains(set.Finalizers, metav1.FinalizerOrphanDependents) {
+		return
+	}
+	for _, pod := range w.podsOf(set) {
+		if metav1.IsControlledBy(pod, set) {
+			before := pod.DeepCopy()
+			pod.OwnerReferences = nil
+			w.must(client.IgnoreNotFound(w.api.Patch(w.t.Context(), pod, client.MergeFrom(before))))
+		}
+	}
+	before := set.DeepCopy()
+	set.Finalizers = nil
+	w.must(client.IgnoreNotFound(w.api.Patch(w.t.Context(), set, client.MergeFrom(before))))
+}
+
+// adopt takes pods over that belong to nobody.
+func (w *world) adopt(set *appsv1.StatefulSet) {
+	w.t.Helper()
+	for _, pod := range w.podsOf(set) {
+		if metav1.GetControllerOf(pod) == nil && pod.DeletionTimestamp == nil {
+			before := pod.DeepCopy()
+			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+			w.must(w.api.Patch(w.t.Context(), pod, client.MergeFrom(before)))
+		}
+	}
+}
+
+// podsOf returns the pods that a set selects.
+func (w *world) podsOf(set *appsv1.StatefulSet) (pods []*corev1.Pod) {
+	w.t.Helper()
+	var list corev1.PodList
+	w.must(w.api.List(w.t.Context(), &list, client.InNamespace(w.namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)))
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+	}
+	return pods
+}
+
 // runPod makes a pod and its claim, and lets it start.
 func (w *world) runPod(set *appsv1.StatefulSet, name string) {
 	w.t.Helper()
@@ -123,7 +166,7 @@ func (w *world) runPod(set *appsv1.StatefulSet, name string) {
 	if !w.found(w.api.Get(w.t.Context(), w.key("data-"+name), claim)) {
 		template := set.Spec.VolumeClaimTemplates[0].DeepCopy()
 		claim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-			Name: "data-" + name, Namespace: w.namespace, Labels: template.Labels,
+			Name: "data-" + name, Namespace: w.namespace, Labels: template.Labels, Annotations: template.Annotations,
 		}, Spec: template.Spec}
 		w.must(w.api.Create(w.t.Context(), claim))
 	}
@@ -302,7 +345,7 @@ func (w *world) endPods(sets []appsv1.StatefulSet) {
 	wanted := map[string]bool{}
 	for i := range sets {
 		for ordinal := range int(*sets[i].Spec.Replicas) {
-			if sets[i].DeletionTimestamp == nil {
+			if sets[i].DeletionTimestamp == nil || slices.Contains(sets[i].Finalizers, metav1.FinalizerOrphanDependents) {
 				wanted[fmt.Sprintf("%s-%d", sets[i].Name, ordinal)] = true
 			}
 		}
@@ -311,7 +354,8 @@ func (w *world) endPods(sets []appsv1.StatefulSet) {
 	w.must(w.api.List(w.t.Context(), &pods, client.InNamespace(w.namespace)))
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		ends := pod.DeletionTimestamp != nil || !wanted[pod.Name]
+		alone := metav1.GetControllerOf(pod) == nil // until a set takes it over
+		ends := pod.DeletionTimestamp != nil || !wanted[pod.Name] && !alone
 		switch up := w.machines[pod.Spec.NodeName] || pod.Spec.NodeName == ""; {
 		case ends && up:
 			w.stopProcess(pod.Name)

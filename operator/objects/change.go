@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,6 +46,16 @@ func (c *Client) DeleteClaim(ctx context.Context, claim *corev1.PersistentVolume
 	if err := c.Cached.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete volume claim %s: %w", claim.Name, err)
 	}
+	return nil
+}
+
+// DeleteAlone deletes a StatefulSet and leaves its pods, if it is still the one that was looked at.
+func (c *Client) DeleteAlone(ctx context.Context, set *appsv1.StatefulSet) error {
+	conditions := client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}
+	if err := c.Cached.Delete(ctx, set, conditions, client.PropagationPolicy(metav1.DeletePropagationOrphan)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete StatefulSet %s alone: %w", set.Name, err)
+	}
+	delete(c.applied, "StatefulSet/"+set.Name)
 	return nil
 }
 

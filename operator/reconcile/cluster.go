@@ -14,7 +14,7 @@ import (
 )
 
 // Finalizer of a TickMeshCluster keeps it until the volumes are deleted that its
-// deletion policy names.
+// deletion policy names, and until the pods are that have no StatefulSet for a moment.
 const Finalizer = v1alpha1.Group + "/volumes"
 
 // Cluster makes one pass over a cluster: it looks, decides, makes the changes that can
@@ -82,9 +82,10 @@ func deletesVolumes(c *v1alpha1.TickMeshCluster) bool {
 		c.Spec.Etcd.Managed != nil && c.Spec.Etcd.Managed.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete
 }
 
-// finalizer makes the cluster wait for its volumes when it is deleted, if they go with it.
+// finalizer makes the cluster wait for its volumes when it is deleted, if they go with it, and for
+// its pods while nobody else would delete them.
 func (p *pass) finalizer(ctx context.Context) error {
-	return p.setFinalizer(ctx, deletesVolumes(p.cluster))
+	return p.setFinalizer(ctx, deletesVolumes(p.cluster) || p.nodes.changesClaims())
 }
 
 func (p *pass) setFinalizer(ctx context.Context, wanted bool) error {

@@ -92,7 +92,7 @@ func (e *etcdMembers) addTo(f *build.Facts) {
 	f.EtcdGeneration, f.EtcdMembers = e.record().generation(), e.plan.Meet
 	f.EtcdExists = e.isManaged() && (e.view.ClusterID != "" || e.wasMade()) && !e.plan.Anew
 	if e.seen.EtcdSet != nil {
-		f.EtcdClaimSize = build.ClaimSize(e.seen.EtcdSet)
+		f.EtcdClaims = build.ClaimTemplateOf(e.seen.EtcdSet)
 	}
 }
 

@@ -41,6 +41,13 @@ func finish(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshCluste
 			return Result{}, fmt.Errorf("delete StatefulSet %s: %w", set.Name, err)
 		}
 	}
+	if sets == 0 {
+		for _, pod := range p.seen.NodePods { // the StatefulSet was being made anew
+			if err := p.objects.DeletePod(ctx, pod, false); err != nil {
+				return Result{}, err
+			}
+		}
+	}
 	if sets > 0 || p.seen.AnyPodRuns() {
 		return Result{After: intervalBusy}, nil
 	}

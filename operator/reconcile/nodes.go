@@ -7,7 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	meshclient "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -32,6 +35,7 @@ type storageNodes struct {
 	now         time.Time
 	tell        notify
 	applySet    func(context.Context) error // applies the StatefulSet with the replicas that there are to be now
+	isCurrent   func() (bool, error)        // reports whether the StatefulSet has the pod template that is asked for
 
 	mesh  mesh.Mesh // nil: not connected
 	known report.Nodes
@@ -59,7 +63,7 @@ func (n *storageNodes) look(ctx context.Context, etcdMembers int) {
 	switch {
 	case stopped:
 		k.ViewErr = errStopped
-	case k.Replicas >= 0:
+	case k.Replicas >= 0 || len(n.seen.NodePods) > 0: // without a StatefulSet pods go on
 		n.mesh, k.ViewErr = n.connections.toMesh(ctx, etcdMembers)
 	default:
 		k.ViewErr = errNotMade
@@ -72,13 +76,13 @@ func (n *storageNodes) look(ctx context.Context, etcdMembers int) {
 		k.ViewErr = shardmap.ErrRolledBack // and no node has come back yet that could say so
 	}
 	k.View.Err = k.ViewErr
-	facts := n.facts()
+	facts := n.facts(ctx)
 	k.Plan, k.Summary = rollout.Decide(facts), shardmap.Summarize(facts.State)
 	if stopped { // what is lost meanwhile is seen when they run
 		k.Plan = rollout.Plan{}
 	}
 	if k.Replicas < 0 {
-		k.Replicas = int(n.cluster.Spec.Nodes.Count)
+		k.Replicas = k.Plan.Actions[0].Replicas // it is to be created
 	}
 }
 
@@ -86,14 +90,14 @@ func (n *storageNodes) look(ctx context.Context, etcdMembers int) {
 func (n *storageNodes) addTo(f *build.Facts) {
 	f.NodeReplicas = int32(n.known.Replicas)
 	if n.seen.NodeSet != nil {
-		f.NodeClaimSize = build.ClaimSize(n.seen.NodeSet)
+		f.NodeClaims = build.ClaimTemplateOf(n.seen.NodeSet)
 	}
 }
 
 var errNotMade = errors.New("it is being made")
 
 // facts is what is seen, as decisions want it.
-func (n *storageNodes) facts() rollout.Facts {
+func (n *storageNodes) facts(ctx context.Context) rollout.Facts {
 	c, k := n.cluster, &n.known
 	nowMs := n.now.UnixMilli()
 	f := rollout.Facts{
@@ -126,12 +130,70 @@ func (n *storageNodes) facts() rollout.Facts {
 		f.Claims = append(f.Claims, rollout.Claim{
 			Ordinal: ordinal, Name: claim.Name, UID: string(claim.UID), Machine: n.seen.VolumeMachine(claim),
 			GivenUp: claim.Annotations[annotationGivenUp] != "", Lost: n.seen.IsVolumeLost(claim), Terminating: claim.DeletionTimestamp != nil,
+			Outdated: build.IsClaimOutdated(claim, c.Spec.Nodes.Storage.VolumeSpec),
 		})
 	}
+	f.ClaimTemplate = n.claimTemplate(ctx)
 	for name, machine := range n.seen.Machines {
 		f.Machines[name] = rollout.Machine{NotReadySinceMs: inventory.NotReadySinceMs(machine), OutOfService: inventory.IsOutOfService(machine)}
 	}
 	return f
+}
+
+// claimTemplate is what further claims of nodes are made from. Whether there is a storage class is
+// asked only when claims are to have it that do not.
+func (n *storageNodes) claimTemplate(ctx context.Context) (t rollout.ClaimTemplate) {
+	asked := n.cluster.Spec.Nodes.Storage.VolumeSpec
+	if set := n.seen.NodeSet; set != nil {
+		t.Ending = set.DeletionTimestamp != nil
+		if template := build.ClaimTemplateOf(set); template != nil {
+			t.Outdated = template.IsOutdated(asked)
+		}
+	}
+	outdated := t.Outdated
+	for _, claim := range n.seen.NodeClaims {
+		outdated = outdated || build.IsClaimOutdated(claim, asked)
+	}
+	if !outdated || *asked.StorageClassName == "" {
+		return t
+	}
+	name := *asked.StorageClassName
+	err := n.objects.Live.Get(ctx, types.NamespacedName{Name: name}, &storagev1.StorageClass{})
+	switch {
+	case apierrors.IsNotFound(err):
+		t.Problem = fmt.Sprintf("spec.nodes.storage.storageClassName asks for %q, and there is no such storage class, so no volume is replaced: create it, or set the name back", name)
+	case err != nil:
+		t.Problem = fmt.Sprintf("whether there is a storage class %q, which spec.nodes.storage.storageClassName asks for, is not known: %v", name, err)
+	}
+	return t
+}
+
+// changesClaims reports whether the StatefulSet is to be made anew for other claims, or has been
+// deleted for that.
+func (n *storageNodes) changesClaims() bool {
+	if n.seen.NodeSet == nil {
+		return len(n.seen.NodePods) > 0
+	}
+	template := build.ClaimTemplateOf(n.seen.NodeSet)
+	return template != nil && template.IsOutdated(n.cluster.Spec.Nodes.Storage.VolumeSpec)
+}
+
+// remakeSet deletes the StatefulSet and leaves its pods, so that it is created with other claims.
+// Nobody deletes the pods with the cluster then, so its finalizer has to be there.
+func (n *storageNodes) remakeSet(ctx context.Context, reason rollout.Reason) error {
+	current, err := n.isCurrent()
+	if err != nil {
+		return err
+	}
+	if !current || !controllerutil.ContainsFinalizer(n.cluster, Finalizer) {
+		n.known.Plan.Waits = append(n.known.Plan.Waits, rollout.Wait{Reason: reason, Why: "volumes are to have another storage class, and pods are to be made anew for another reason first"})
+		return nil
+	}
+	if err := n.objects.DeleteAlone(ctx, n.seen.NodeSet); err != nil {
+		return err
+	}
+	n.tell(corev1.EventTypeNormal, string(reason), "StatefulSet %s is made anew for claims of storage class %s, and its pods stay", n.seen.NodeSet.Name, *n.cluster.Spec.Nodes.Storage.StorageClassName)
+	return nil
 }
 
 // shardsOf returns what leaders say of their shards, by number; nil: nobody could be asked.
@@ -196,6 +258,8 @@ func (n *storageNodes) act(ctx context.Context, a rollout.Action) error {
 		n.tell(corev1.EventTypeNormal, string(a.Reason), "nodes: %d, they were %d", a.Replicas, max(n.known.Replicas, 0))
 		n.known.Replicas = a.Replicas
 		return n.applySet(ctx)
+	case rollout.RemakeSet:
+		return n.remakeSet(ctx, a.Reason)
 	case rollout.Desire:
 		if err := n.mesh.SetDesired(ctx, a.Node, a.Desired); err != nil {
 			return err

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,6 +38,10 @@ func restarted(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory) map[strin
 	for _, component := range build.Restartable(c) {
 		if present, exists := workloadOf(seen.Workload(component)); exists {
 			words[component] = build.RestartedFor(&present.template.ObjectMeta)
+		} else if component == build.ComponentNode { // its pods are there while it is made anew
+			for _, ordinal := range slices.Sorted(maps.Keys(seen.NodePods)) {
+				words[component] = build.RestartedFor(&seen.NodePods[ordinal].ObjectMeta)
+			}
 		}
 	}
 	return words

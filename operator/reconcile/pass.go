@@ -67,7 +67,8 @@ func newPass(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	}
 	p.nodes = storageNodes{
 		cluster: c, seen: seen, objects: p.objects, connections: ways, tracker: &m.tracker, metrics: s.Metrics, closed: closed, now: p.now, tell: p.tell,
-		applySet: func(ctx context.Context) error { return p.applyInTurn(ctx, build.NodeStatefulSet(c, p.facts())) },
+		applySet:  func(ctx context.Context) error { return p.applyInTurn(ctx, build.NodeStatefulSet(c, p.facts())) },
+		isCurrent: func() (bool, error) { return p.templates.isCurrent(build.NodeStatefulSet(c, p.facts())) },
 	}
 	p.volumes = volumes{cluster: c, seen: seen, objects: p.objects, tell: p.tell}
 	p.templates = templates{seen: seen, release: s.Release, turn: turn{s.Turns, clusterKey(c), p.now}, closed: closed, pressing: pressing}

@@ -161,6 +161,14 @@ func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Compone
 	return c, nil
 }
 
+// isCurrent reports whether what exists has the pod template that is asked for.
+func (t *templates) isCurrent(object build.Object) (bool, error) {
+	wanted, _ := workloadOf(object)
+	present, exists := t.present(wanted.component())
+	digest, err := wanted.digest()
+	return exists && err == nil && present.meta.Annotations[annotationTemplate] == digest, err
+}
+
 // deploymentState reports whether pods of a Deployment are still to be made from its template,
 // and whether any is ready: it may lack pods that no machine has room for.
 func deploymentState(d *appsv1.Deployment) (rolling, ready bool) {

@@ -32,6 +32,8 @@ const (
 	reasonNoMonitors      = "MonitorsLeftOut"
 	reasonNames           = "CertificatesWithoutNames"
 	reasonVolumesRefused  = "VolumesCannotGrow"
+	reasonReplaceRefused  = "ReplaceVolumeRefused"
+	reasonNoClass         = "StorageClassMissing"
 	reasonStarting        = "Starting"
 	reasonEtcdMembers     = "EtcdMembers"
 	reasonAsExpected      = "AsExpected"
@@ -61,7 +63,7 @@ const (
 // asksForAPerson reports whether a person has to do something when a condition has a reason.
 func asksForAPerson(reason string) bool {
 	switch reason {
-	case reasonScaleRefused, reasonDrainRefused, reasonUnknownNode, reasonNoMonitors, reasonVolumesRefused, reasonVersionRefused, reasonNames, reasonBadMaintenance, reasonBootstrapFailed:
+	case reasonScaleRefused, reasonDrainRefused, reasonUnknownNode, reasonNoMonitors, reasonVolumesRefused, reasonReplaceRefused, reasonNoClass, reasonVersionRefused, reasonNames, reasonBadMaintenance, reasonBootstrapFailed:
 		return true
 	}
 	return false
@@ -329,6 +331,9 @@ func (f *Facts) settled() verdict {
 	if names := f.Certificates.NamesProblem; names != "" {
 		return no(reasonNames, names)
 	}
+	if problem := f.Nodes.Plan.VolumesRefused; problem != "" {
+		return no(reasonNoClass, problem+"; all else is as spec asks for")
+	}
 	if len(f.VolumesRefused) > 0 {
 		return no(reasonVolumesRefused, strings.Join(f.VolumesRefused, "; ")+"; all else is as spec asks for")
 	}
@@ -341,7 +346,7 @@ func (f *Facts) settled() verdict {
 
 // deferred returns the components whose pods wait for a maintenance window.
 func (f *Facts) deferred() []string {
-	pods := map[string]int{build.ComponentEtcd: f.Etcd.Plan.Deferred, build.ComponentNode: f.Nodes.Plan.Deferred}
+	pods := map[string]int{build.ComponentEtcd: f.Etcd.Plan.Deferred, build.ComponentNode: f.Nodes.Plan.Deferred + f.Nodes.Plan.VolumesDeferred}
 	return slices.DeleteFunc(build.Restartable(f.Cluster), func(component string) bool {
 		return pods[component] == 0 && !slices.Contains(f.Upgrade.Deferred, component)
 	})
@@ -379,6 +384,10 @@ func (f *Facts) refused(r rollout.Refusal) verdict {
 	reason := reasonDrainRefused
 	if r.Scale || r.Begun && f.Nodes.Replicas > int(f.Cluster.Spec.Nodes.Count) {
 		what, undo, reason = "scale-in", fmt.Sprintf("set spec.nodes.count back to %d", f.Nodes.Replicas), reasonScaleRefused
+	}
+	if r.Volume {
+		what, reason = "drain for a volume of another storage class", reasonReplaceRefused
+		undo = "add nodes or space, or set spec.nodes.storage.storageClassName back"
 	}
 	begun := "it is not begun"
 	if r.Begun {

@@ -208,7 +208,7 @@ func (f *Facts) phase(s *v1alpha1.TickMeshClusterStatus) v1alpha1.Phase {
 		return v1alpha1.Phase(progressing.Reason)
 	case rollout.ReasonScalingOut, rollout.ReasonScalingIn, rollout.ReasonDraining, rollout.ReasonReactivated, rollout.ReasonCleaning:
 		return v1alpha1.PhaseScaling
-	case rollout.ReasonUpdating:
+	case rollout.ReasonUpdating, rollout.ReasonReplacingVolume:
 		return v1alpha1.PhaseUpdating
 	case rollout.ReasonMachineLost, rollout.ReasonVolumeLost:
 		return v1alpha1.PhaseRepairing

@@ -27,7 +27,14 @@
 //	R5  A volume that scaling has left over is deleted only where the policy says so, or
 //	    when its incarnation is retired and its ordinal is wanted again.
 //	R6  What is wanted can change at any moment: a node that is wanted again becomes
-//	    active at once; only a volume whose incarnation is retired has to go first.
+//	    active at once; only a volume whose incarnation is retired, or whose claim is being
+//	    deleted while nothing is on it, has to go first.
 //	R7  While no maintenance window is open, a node that runs is restarted only when a person
-//	    asks for that. Nothing else waits for a window: neither repair nor scaling.
+//	    asks for that, or emptied for another volume. Nothing else waits for a window: neither
+//	    repair nor scaling.
+//	R8  A volume of another storage class than is asked for is replaced as by scaling in and out:
+//	    its node is drained as by R1 and R2, one at a time, while all others are ready and no
+//	    shard moves, and its claim and pod go when it is empty. Where no node can be drained,
+//	    spare nodes take part until the last volume is replaced. The StatefulSet is made anew
+//	    before, as Kubernetes does not let its claims change: its pods stay.
 package rollout

@@ -44,6 +44,7 @@ type Claim struct {
 	Lost        bool   // its volume does not exist any more
 	GivenUp     bool   // it is marked: its node's incarnation is being retired
 	Terminating bool   // it is being deleted, and goes when no pod uses it
+	Outdated    bool   // it has another storage class than is asked for
 }
 
 // Machine is a machine of Kubernetes, which calls it a node.
@@ -76,6 +77,8 @@ type Facts struct {
 	Replicas int // what the StatefulSet is told; below 0: there is none
 	Pods     []Pod
 	Claims   []Claim
+	// ClaimTemplate is what further claims are made from.
+	ClaimTemplate ClaimTemplate
 	// Machines by name. One that is not in it does not exist.
 	Machines map[string]Machine
 

@@ -12,6 +12,7 @@ const (
 	Desire      ActionKind = "desire"       // Store.SetDesired(Node, Desired)
 	Retire      ActionKind = "retire"       // Store.Retire(Node, Incarnation)
 	Scale       ActionKind = "scale"        // set the StatefulSet's replicas
+	RemakeSet   ActionKind = "remake set"   // delete the StatefulSet and leave its pods: it is then created with other claims
 	DeletePod   ActionKind = "delete pod"   // with UID as the precondition
 	MarkClaim   ActionKind = "mark claim"   // say by an annotation whether it is given up
 	DeleteClaim ActionKind = "delete claim" // with UID as the precondition
@@ -45,6 +46,8 @@ const (
 	ReasonMachineLost Reason = "MachineLost"
 	ReasonVolumeLost  Reason = "VolumeLost"
 	ReasonCleaning    Reason = "CleaningUp"
+
+	ReasonReplacingVolume Reason = "ReplacingVolume"
 )
 
 // Refusal is a drain that is not begun, or that cannot go on.
@@ -52,7 +55,9 @@ type Refusal struct {
 	Nodes []string
 	Scale bool // it is a scale-in; else a drain by name
 	Begun bool // it was begun, and waits with what is left; nodes by count and by name
-	Err   error
+	// Volume reports that the node is to be emptied for another volume.
+	Volume bool
+	Err    error
 }
 
 // Wait is something that is to be done and cannot be done yet.
@@ -80,6 +85,10 @@ type Plan struct {
 	Losses   []Loss
 	Outdated int // pods made from an older template
 	Deferred int // of these, pods that wait for a maintenance window
+	// VolumesRefused describes why volumes are not replaced by such as are asked for; empty: they are.
+	VolumesRefused string
+	// VolumesDeferred is how many volumes are to be replaced, and wait for a maintenance window.
+	VolumesDeferred int
 	// Unknown are the nodes that are to be kept empty by name and that there are not.
 	Unknown []string
 }
@@ -87,7 +96,7 @@ type Plan struct {
 // Decide returns the plan. It is a pure function. When a plan has no action and nothing
 // changes, no later plan has one but for time that has passed.
 func Decide(f Facts) Plan {
-	d := &decision{Facts: &f}
+	d := &decision{Facts: &f, asked: f.Want.Count}
 	for i := range f.Pods {
 		if f.Pods[i].Outdated && f.Pods[i].Ordinal < f.Replicas {
 			d.plan.Outdated++
@@ -97,11 +106,18 @@ func Decide(f Facts) Plan {
 		}
 	}
 	if f.Replicas < 0 {
-		d.do(Action{Kind: Scale, Reason: ReasonCreating, Replicas: f.Want.Count})
+		// Pods that are there stay until they are empty: the StatefulSet may have been made anew.
+		replicas := f.Want.Count
+		for i := range f.Pods {
+			replicas = max(replicas, f.Pods[i].Ordinal+1)
+		}
+		d.do(Action{Kind: Scale, Reason: ReasonCreating, Replicas: replicas})
 		return d.plan
 	}
 	if f.StoreErr == nil {
+		f.Want.Count += d.spareNodes()
 		d.desire()
+		d.replaceVolumes()
 		d.scale()
 		d.cleanUp()
 		d.replace()
@@ -109,6 +125,9 @@ func Decide(f Facts) Plan {
 		d.scaleBlind()
 	}
 	d.restart()
+	if f.StoreErr == nil {
+		d.remakeSet()
+	}
 	return d.plan
 }
 
@@ -116,6 +135,8 @@ func Decide(f Facts) Plan {
 type decision struct {
 	*Facts
 	plan Plan
+	// asked is how many nodes are asked for; Want.Count may be more while volumes are replaced.
+	asked int
 	// desired is what will be desired once the actions so far are made.
 	desired map[string]shardmap.Desired
 	target  int // pods that there have to be

@@ -22,7 +22,9 @@ func (d *decision) replace() {
 			loss.Shards, _ = d.needed(loss.Node, false)
 			loss.Unknown = d.Shards == nil && loss.Named > 0
 		}
-		d.plan.Losses = append(d.plan.Losses, loss)
+		if loss.Reason != ReasonReplacingVolume {
+			d.plan.Losses = append(d.plan.Losses, loss)
+		}
 		switch {
 		case len(loss.Shards) > 0 || loss.Unknown:
 		case d.live(loss.Node):
@@ -42,14 +44,14 @@ func (d *decision) endLast(ordinal int, reason Reason) {
 	if claim == nil || !claim.Terminating || claim.Lost || pod == nil || pod.Terminating || d.machineGone(pod.Machine) {
 		return
 	}
-	if d.State.Map == nil {
+	if d.State.Map == nil && (reason != ReasonReplacingVolume || d.EmptyForMs[d.NodeName(ordinal)] < EmptyForMs) {
 		return // the first map may name it at any moment, and then it has the only data
 	}
 	why := d.restartBlocker(ordinal)
 	switch {
 	case len(d.plan.Actions) > 0:
 		why = "other changes come first"
-	case why == "" && d.shardsMove():
+	case why == "" && d.State.Map != nil && d.shardsMove():
 		why = "shards are being moved, and may need it in the end"
 	}
 	for i := range d.Pods {
@@ -78,6 +80,8 @@ func (d *decision) loss(ordinal int) (Loss, bool) {
 	switch {
 	case claim != nil && claim.GivenUp && d.retired(node) && !d.live(node):
 		return Loss{Node: node, Reason: ReasonMachineLost, Machine: claim.Machine}, true // it came back, too late
+	case claim != nil && !claim.Lost && claim.Terminating && !d.named(node) && d.State.Desired[node] == shardmap.Draining:
+		return Loss{Node: node, Reason: ReasonReplacingVolume, Machine: claim.Machine}, true // nothing is on it
 	case claim != nil && (claim.Lost || claim.Terminating):
 		return Loss{Node: node, Reason: ReasonVolumeLost, Machine: claim.Machine}, true
 	case claim != nil && claim.Machine != "" && d.machineGone(claim.Machine):

@@ -8,9 +8,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// wanted reports whether a node is to hold shards.
+// wanted reports whether a node is to hold shards. A spare one is, whatever its name.
 func (d *decision) wanted(ordinal int) bool {
-	return ordinal < d.Want.Count && !d.Want.Drained[d.NodeName(ordinal)]
+	return ordinal < d.asked && !d.Want.Drained[d.NodeName(ordinal)] || d.asked <= ordinal && ordinal < d.Want.Count
 }
 
 // desire decides what is desired of each node.
@@ -27,6 +27,7 @@ func (d *decision) desire() {
 		case d.endsForGood(ordinal):
 			// Placement would move shards to it as long as it holds its lease, and they would
 			// go with its volume. The node with a new volume becomes active.
+		case d.replacesVolume(ordinal):
 		case d.wanted(ordinal) && desired != "" && desired != shardmap.Active:
 			d.setDesired(node, shardmap.Active, ReasonReactivated)
 		case !d.wanted(ordinal) && desired == shardmap.Gone:
@@ -42,7 +43,7 @@ func (d *decision) desire() {
 		ordinal, ours := d.ordinalOf(node)
 		switch {
 		case !d.Want.Drained[node] || ours && ordinal >= d.Want.Count && ordinal < d.Replicas:
-		case !ours || ordinal >= d.Want.Count:
+		case !ours || ordinal >= d.asked:
 			d.plan.Unknown = append(d.plan.Unknown, node)
 		default:
 			d.drain([]string{node}, ReasonDraining)
@@ -78,7 +79,7 @@ func (d *decision) drain(group []string, reason Reason) {
 		return
 	}
 	if err := d.checkDrain(known); err != nil {
-		d.plan.Refusals = append(d.plan.Refusals, Refusal{Nodes: fresh, Scale: reason == ReasonScalingIn, Err: err})
+		d.plan.Refusals = append(d.plan.Refusals, Refusal{Nodes: fresh, Scale: reason == ReasonScalingIn, Volume: reason == ReasonReplacingVolume, Err: err})
 		return
 	}
 	for _, node := range fresh {

@@ -51,7 +51,10 @@ func (w *world) checkDeletePod(a Action) int {
 		return 0
 	}
 	claim := w.claims[ordinal]
-	doomed := a.Reason == ReasonVolumeLost && claim != nil && claim.terminating
+	doomed := (a.Reason == ReasonVolumeLost || a.Reason == ReasonReplacingVolume) && claim != nil && claim.terminating
+	if a.Reason == ReasonReplacingVolume && w.holds(ordinal) {
+		w.t.Fatalf("ends %s for another volume, and it has shards", a.Node)
+	}
 	if a.Reason != ReasonUpdating && !doomed {
 		w.t.Fatalf("deletes a pod that runs: %+v", a)
 	}
@@ -88,10 +91,14 @@ func (w *world) checkDeletePod(a Action) int {
 
 func (w *world) checkDeleteClaim(a Action) {
 	ordinal := ordinalOf(a.Node)
+	claim := w.claims[ordinal]
+	if a.Reason == ReasonReplacingVolume {
+		w.checkReplaceVolume(ordinal)
+		return
+	}
 	if w.running(ordinal) {
 		w.t.Fatalf("deletes the volume of a process that runs: %+v", a)
 	}
-	claim := w.claims[ordinal]
 	if claim.incarnation != "" && !w.isRetired(a.Node, claim.incarnation) {
 		w.t.Fatalf("deletes a volume that may come back: %+v", a)
 	}
@@ -103,6 +110,27 @@ func (w *world) checkDeleteClaim(a Action) {
 	gone := !w.up(claim.machine) || claim.lost || claim.givenUp || claim.terminating
 	if !gone && ordinal >= w.want.Count && !w.want.DeleteClaims {
 		w.t.Fatalf("deletes a volume that is to be kept: %+v", a)
+	}
+}
+
+// holds reports whether a shard has or is to have a replica on a node.
+func (w *world) holds(ordinal int) bool {
+	return w.shardMap != nil && len(w.shardMap.MembersOn(node(ordinal))) > 0
+}
+
+// checkReplaceVolume fails when a volume may not be replaced now by one of another class.
+func (w *world) checkReplaceVolume(ordinal int) {
+	claim := w.claims[ordinal]
+	if claim.class == w.class || w.setClass != w.class || w.ending {
+		w.t.Fatalf("replaces the volume of %s, which would be as it is\n%s", node(ordinal), w)
+	}
+	if w.desired[node(ordinal)] != shardmap.Draining || w.holds(ordinal) || w.closed {
+		w.t.Fatalf("replaces the volume of %s, which is not empty, or at a wrong time\n%s", node(ordinal), w)
+	}
+	for other := range w.replicas {
+		if claim := w.claims[other]; other != ordinal && claim != nil && w.holds(other) && !w.running(other) {
+			w.t.Fatalf("replaces the volume of %s while %s is down\n%s", node(ordinal), node(other), w)
+		}
 	}
 }
 
@@ -171,18 +199,45 @@ func (w *world) checkDesire(a Action) {
 	wanted := ordinal < w.want.Count && !w.want.Drained[a.Node]
 	switch a.Desired {
 	case shardmap.Active:
-		if !wanted {
+		if !wanted && !w.spare(ordinal) {
 			w.t.Fatalf("wants %s, which is not wanted", a.Node)
 		}
 	case shardmap.Draining:
-		if wanted {
-			w.t.Fatalf("drains %s, which is wanted", a.Node)
+		if wanted && !w.begins(ordinal) {
+			w.t.Fatalf("drains %s, which is wanted\n%s", a.Node, w)
 		}
 	default:
 		if w.running(ordinal) {
 			w.t.Fatalf("gives up %s, which runs: %+v", a.Node, a)
 		}
 	}
+}
+
+// outdated reports whether a node asked for has a volume of another class.
+func (w *world) outdated() bool {
+	for ordinal := range w.want.Count {
+		if claim := w.claims[ordinal]; claim != nil && claim.class != w.class {
+			return true
+		}
+	}
+	return false
+}
+
+// spare reports whether a node may be there for as long as volumes are replaced.
+func (w *world) spare(ordinal int) bool {
+	return ordinal >= w.want.Count && ordinal < w.want.Count+2 && w.outdated()
+}
+
+// begins reports whether a node may be emptied now for a volume of another class: no other is.
+func (w *world) begins(ordinal int) bool {
+	for other := range w.want.Count {
+		claim := w.claims[other]
+		if other != ordinal && claim != nil && claim.class != w.class && w.desired[node(other)] == shardmap.Draining {
+			return false
+		}
+	}
+	claim := w.claims[ordinal]
+	return claim != nil && claim.class != w.class && w.setClass == w.class && !w.ending && !w.closed
 }
 
 // operate decides and makes some of the actions: an operator can be killed between any
@@ -208,7 +263,11 @@ func (w *world) disturb() {
 	names := slices.Sorted(maps.Keys(w.machines))
 	machine := rapid.SampledFrom(names).Draw(w.t, "machine")
 	ordinal := rapid.IntRange(0, 5).Draw(w.t, "ordinal")
-	switch rapid.IntRange(0, 13).Draw(w.t, "event") {
+	switch rapid.IntRange(0, 16).Draw(w.t, "event") {
+	case 14, 15:
+		w.class = rapid.IntRange(0, 1).Draw(w.t, "class")
+	case 16:
+		w.closed = !w.closed
 	case 13:
 		if w.claimEnding() {
 			return
@@ -244,7 +303,7 @@ func (w *world) disturb() {
 		if w.claimEnding() {
 			return
 		}
-		w.replicas = max(0, min(w.replicas, rapid.IntRange(0, 6).Draw(w.t, "somebody scales the StatefulSet")))
+		w.replicas = min(w.replicas, rapid.IntRange(0, 6).Draw(w.t, "somebody scales the StatefulSet")) // that there is, if any
 	}
 }
 
@@ -334,7 +393,7 @@ func (w *world) intends(node string) bool {
 
 // settle lets everything go on until nothing changes any more.
 func (w *world) settle() Plan {
-	w.storeDown, w.routersDown = false, false
+	w.storeDown, w.routersDown, w.closed = false, false, false
 	for name := range w.machines {
 		if w.machines[name].downSinceMs > 0 {
 			w.powerOn(name)
@@ -387,8 +446,9 @@ func (w *world) String() string {
 // checkSettled holds the end of a walk against what was asked for.
 func (w *world) checkSettled(plan Plan) {
 	refused, stuck := map[string]bool{}, map[string]bool{}
-	scaleRefused := false
+	scaleRefused, volumeRefused := false, false
 	for _, r := range plan.Refusals {
+		volumeRefused = volumeRefused || r.Volume
 		if r.Begun {
 			for _, node := range r.Nodes {
 				scaleRefused = scaleRefused || ordinalOf(node) >= w.want.Count
@@ -401,7 +461,10 @@ func (w *world) checkSettled(plan Plan) {
 			refused[node] = true
 		}
 	}
-	if w.replicas != w.want.Count && !(scaleRefused && w.replicas > w.want.Count) {
+	if w.outdated() && !w.claimEnding() && !volumeRefused && len(w.want.Drained) == 0 && !scaleRefused {
+		w.t.Fatalf("volumes are not replaced in the end: %+v\n%s", plan, w)
+	}
+	if w.replicas != w.want.Count && !(volumeRefused && w.replicas <= w.want.Count+2) && !(scaleRefused && w.replicas > w.want.Count) {
 		w.t.Fatalf("%d pods in the end, wanted are %d: %+v\n%s", w.replicas, w.want.Count, plan, w)
 	}
 	if w.shardMap == nil {
@@ -418,7 +481,7 @@ func (w *world) checkSettled(plan Plan) {
 		if pod == nil || pod.revision != w.revision || !w.running(ordinal) || !pod.caughtUp || pod.terminating {
 			w.t.Fatalf("%s is not well in the end: %+v\n%s", node(ordinal), plan, w)
 		}
-		drained := (ordinal >= w.want.Count || w.want.Drained[node(ordinal)]) && !refused[node(ordinal)]
+		drained := (ordinal >= w.want.Count && !w.spare(ordinal) || ordinal < w.want.Count && w.want.Drained[node(ordinal)]) && !refused[node(ordinal)]
 		if is := w.desired[node(ordinal)] == shardmap.Draining; is != drained {
 			w.t.Fatalf("%s is drained: %v, should be: %v\n%s", node(ordinal), is, drained, w)
 		}

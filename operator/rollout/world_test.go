@@ -16,6 +16,10 @@ type world struct {
 	t        *rapid.T
 	nowMs    int64
 	want     Want
+	class    int  // storage class that is asked for
+	setClass int  // that the StatefulSet makes claims of
+	closed   bool // no maintenance window is open
+	ending   bool // the StatefulSet is being deleted, and leaves its pods
 	replicas int
 	revision int // of the template
 	uids     int
@@ -52,6 +56,7 @@ type claimModel struct {
 	lost        bool
 	givenUp     bool
 	terminating bool
+	class       int
 }
 
 type machineModel struct {
@@ -170,7 +175,8 @@ func (w *world) facts() Facts {
 	f := Facts{
 		Name: model, NowMs: w.nowMs, Replicas: w.replicas, State: state, EmptyForMs: emptyForMs, StoreErr: view.Err, Limits: w.limits,
 		Want:     Want{Count: w.want.Count, Drained: maps.Clone(w.want.Drained), DeleteClaims: w.want.DeleteClaims},
-		Machines: map[string]Machine{},
+		Machines: map[string]Machine{}, Closed: w.closed,
+		ClaimTemplate: ClaimTemplate{Outdated: w.replicas >= 0 && w.setClass != w.class, Ending: w.ending},
 	}
 	for ordinal, pod := range w.pods {
 		ready := w.running(ordinal) && pod.caughtUp
@@ -182,7 +188,7 @@ func (w *world) facts() Facts {
 	}
 	for ordinal, claim := range w.claims {
 		f.Claims = append(f.Claims, Claim{
-			Ordinal: ordinal, Name: "data-" + node(ordinal), UID: claim.uid, Machine: claim.machine, Lost: claim.lost, GivenUp: claim.givenUp, Terminating: claim.terminating,
+			Ordinal: ordinal, Name: "data-" + node(ordinal), UID: claim.uid, Machine: claim.machine, Lost: claim.lost, GivenUp: claim.givenUp, Terminating: claim.terminating, Outdated: claim.class != w.class,
 		})
 	}
 	for name, machine := range w.machines {
@@ -226,7 +232,12 @@ func (w *world) act(a Action) {
 	_, _ = fmt.Sscanf(a.Node, model+"-%d", &ordinal)
 	switch a.Kind {
 	case Scale:
+		if w.replicas < 0 {
+			w.setClass = w.class // it is made
+		}
 		w.replicas = a.Replicas
+	case RemakeSet:
+		w.ending = true
 	case Desire:
 		if w.storeDown {
 			return
@@ -268,12 +279,16 @@ func (w *world) act(a Action) {
 // kubernetes does what the controllers and kubelets do; with all unset only some of it.
 func (w *world) kubernetes(all bool) {
 	some := func() bool { return all || rapid.Bool().Draw(w.t, "does") }
+	if w.ending && some() {
+		w.ending, w.replicas = false, -1
+	}
+	alone := w.ending || w.replicas < 0 // no StatefulSet sees to the pods
 	for _, ordinal := range slices.Sorted(maps.Keys(w.pods)) {
 		pod := w.pods[ordinal]
 		if pod.machine != "" && !w.up(pod.machine) {
 			pod.caughtUp = false
 		}
-		if ordinal >= w.replicas && some() {
+		if !alone && ordinal >= w.replicas && some() {
 			pod.terminating = true
 		}
 		if pod.terminating && (pod.machine == "" || w.up(pod.machine)) && some() {
@@ -287,11 +302,11 @@ func (w *world) kubernetes(all bool) {
 		}
 	}
 	for ordinal := range max(w.replicas, 0) {
-		if !some() {
+		if alone || !some() {
 			continue
 		}
 		if w.claims[ordinal] == nil {
-			w.claims[ordinal] = &claimModel{uid: w.uid()}
+			w.claims[ordinal] = &claimModel{uid: w.uid(), class: w.setClass}
 		}
 		if w.pods[ordinal] == nil && !w.claims[ordinal].terminating {
 			w.pods[ordinal] = &podModel{uid: w.uid(), revision: w.revision}
