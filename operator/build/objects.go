@@ -2,7 +2,6 @@ package build
 
 import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 
@@ -53,13 +52,13 @@ func Objects(c *v1alpha1.TickMeshCluster, f Facts) ([]Object, error) {
 }
 
 // Unwanted returns the objects, by kind and name only, that other settings would have made:
-// what is there of them is to be deleted. Never a StatefulSet.
+// what is there of them is to be deleted. Never a StatefulSet, nor configurations of Envoy: see
+// inventory.UnusedEnvoyConfigs.
 func Unwanted(c *v1alpha1.TickMeshCluster, f Facts) []Object {
 	var objects []Object
 	if !EnvoyEnabled(c) {
 		objects = append(objects,
 			&appsv1.Deployment{ObjectMeta: meta(c, ComponentEnvoy, Name(c, ComponentEnvoy))},
-			&corev1.ConfigMap{ObjectMeta: meta(c, ComponentEnvoy, Name(c, ComponentEnvoy))},
 			&policyv1.PodDisruptionBudget{ObjectMeta: meta(c, ComponentEnvoy, Name(c, ComponentEnvoy))})
 	}
 	if c.Spec.Databases == "" {

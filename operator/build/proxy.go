@@ -52,8 +52,10 @@ func EnvoyOptions(c *v1alpha1.TickMeshCluster) envoy.Options {
 	return o
 }
 
-// EnvoyConfigMap makes the configuration of Envoy. Errors: envoy.ErrOptions, for a
-// namespace or name that is no host name.
+// EnvoyConfigMap makes the configuration of Envoy. Its name has a digest of its contents, and they
+// cannot be changed: pods have the configuration that they were made with for as long as they are
+// there, and the same contents have the same name whenever they are made again. Errors:
+// envoy.ErrOptions, for a namespace or name that is no host name.
 func EnvoyConfigMap(c *v1alpha1.TickMeshCluster) (*corev1.ConfigMap, error) {
 	options := EnvoyOptions(c)
 	bootstrap, err := envoy.Bootstrap(options)
@@ -70,18 +72,28 @@ func EnvoyConfigMap(c *v1alpha1.TickMeshCluster) (*corev1.ConfigMap, error) {
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: meta(c, ComponentEnvoy, Name(c, ComponentEnvoy)),
-		Data:       data,
+		ObjectMeta: meta(c, ComponentEnvoy, Name(c, ComponentEnvoy)+"-"+digest(data)),
+		Data:       data, Immutable: ptr(true),
 	}, nil
 }
 
-// ConfigHash returns a word that differs when a ConfigMap's contents do.
-func ConfigHash(m *corev1.ConfigMap) string {
+// digest returns a word that differs when files do.
+func digest(files map[string]string) string {
 	h := sha256.New()
-	for _, key := range slices.Sorted(maps.Keys(m.Data)) {
-		fmt.Fprintf(h, "%q=%q\n", key, m.Data[key])
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%q=%q\n", name, files[name])
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// EnvoyConfig returns the name of the ConfigMap that a pod of Envoy is configured by; empty: none.
+func EnvoyConfig(pod *corev1.PodSpec) string {
+	for i := range pod.Volumes {
+		if v := &pod.Volumes[i]; v.Name == volumeConfig && v.ConfigMap != nil {
+			return v.ConfigMap.Name
+		}
+	}
+	return ""
 }
 
 // EnvoyDeployment makes the Deployment of Envoy with a configuration.
@@ -94,14 +106,14 @@ func EnvoyDeployment(c *v1alpha1.TickMeshCluster, f Facts, config *corev1.Config
 	p := pod{
 		component: ComponentEnvoy, placement: spec.Placement, additions: spec.PodTemplate, graceSecs: envoyGraceSeconds,
 		spread:      spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
-		annotations: map[string]string{AnnotationConfigHash: ConfigHash(config), annotationDefaultContainer: ComponentEnvoy},
+		annotations: map[string]string{annotationDefaultContainer: ComponentEnvoy},
 		ender:       envoyDrain(),
 		container: corev1.Container{
 			Image: image, Command: []string{"envoy"}, Args: []string{"--config-path", dirEnvoyConfig + "/" + bootstrapFile, "--disable-hot-restart"},
 			Resources: spec.Resources, Ports: append(frontPorts(), containerPort(portMetrics, envoy.StatusPortDefault)),
 			VolumeMounts: []corev1.VolumeMount{mount(volumeConfig, dirEnvoyConfig)},
 		},
-		volumes: []corev1.Volume{configVolume(Name(c, ComponentEnvoy))},
+		volumes: []corev1.Volume{configVolume(config.Name)},
 	}
 	p.addEnvoyTLS(c)
 	probes(&p.container, envoy.StatusPortDefault, false, "/ready", "/ready")

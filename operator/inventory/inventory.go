@@ -26,6 +26,10 @@ type Inventory struct {
 	Machines               map[string]*corev1.Node
 	// FrontPods are how many pods routers and Envoy have.
 	FrontPods map[string]int
+	// EnvoyConfigs are the ConfigMaps with configurations of Envoy, and EnvoyConfigsUsed has the
+	// names of those that its pods were made with.
+	EnvoyConfigs     []corev1.ConfigMap
+	EnvoyConfigsUsed map[string]bool
 	// MetricsAtHTTPPort reports that a router's pod has no port of its own for metrics.
 	MetricsAtHTTPPort bool
 	// LoadBalancerHosts are those that the load balancer of the Service for clients tells, sorted.
@@ -56,6 +60,25 @@ func (v *Inventory) Workload(component string) build.Object {
 		return v.Envoy
 	}
 	return nil
+}
+
+// UnusedEnvoyConfigs returns the configurations of Envoy that no pod has and none is to get: all but
+// the one wanted, those of pods, and that of the Deployment. None while pods are made anew from its
+// template, as older ones may come back until that is done.
+func (v *Inventory) UnusedEnvoyConfigs(wanted string) (unused []*corev1.ConfigMap) {
+	present := ""
+	if d := v.Envoy; d != nil {
+		if s := &d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas < s.Replicas {
+			return nil
+		}
+		present = build.EnvoyConfig(&d.Spec.Template.Spec)
+	}
+	for i := range v.EnvoyConfigs {
+		if config := &v.EnvoyConfigs[i]; config.Name != wanted && config.Name != present && !v.EnvoyConfigsUsed[config.Name] {
+			unused = append(unused, config)
+		}
+	}
+	return unused
 }
 
 // IsStopped reports whether a component exists and has no pods, as the cluster sleeps.

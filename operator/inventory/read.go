@@ -56,7 +56,7 @@ func Read(ctx context.Context, cached client.Client, live client.Reader, c *v1al
 	if v.EtcdClaims, err = r.claims(ctx, build.ComponentEtcd, Replicas(v.EtcdSet)); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(context.Context) error{r.readMachines, r.readFront, r.readEtcdGeneration, r.readLoadBalancerHosts, r.readVolumes} {
+	for _, read := range []func(context.Context) error{r.readMachines, r.readFront, r.readEnvoyConfigs, r.readEtcdGeneration, r.readLoadBalancerHosts, r.readVolumes} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func Read(ctx context.Context, cached client.Client, live client.Reader, c *v1al
 // readFront counts the pods of routers and Envoy, and finds out whether a router has no port of
 // its own for metrics.
 func (r *reading) readFront(ctx context.Context) error {
-	r.FrontPods = map[string]int{}
+	r.FrontPods, r.EnvoyConfigsUsed = map[string]int{}, map[string]bool{}
 	for _, component := range []string{build.ComponentRouter, build.ComponentEnvoy} {
 		var list corev1.PodList
 		if err := r.cached.List(ctx, &list, r.selects(component)...); err != nil {
@@ -78,12 +78,25 @@ func (r *reading) readFront(ctx context.Context) error {
 			pod := &list.Items[i]
 			// One that was evicted from its machine stays in the list, and is asked for nothing any more.
 			ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+			if component == build.ComponentEnvoy && !ended {
+				r.EnvoyConfigsUsed[build.EnvoyConfig(&pod.Spec)] = true
+			}
 			if r.runs(pod) {
 				r.FrontPods[component]++
 			}
 			r.MetricsAtHTTPPort = r.MetricsAtHTTPPort || component == build.ComponentRouter && !ended && !build.HasMetricsPort(&pod.Spec)
 		}
 	}
+	return nil
+}
+
+// readEnvoyConfigs lists the configurations of Envoy that there are.
+func (r *reading) readEnvoyConfigs(ctx context.Context) error {
+	var list corev1.ConfigMapList
+	if err := r.cached.List(ctx, &list, r.selects(build.ComponentEnvoy)...); err != nil {
+		return fmt.Errorf("list configurations of Envoy: %w", err)
+	}
+	r.EnvoyConfigs = list.Items
 	return nil
 }
 

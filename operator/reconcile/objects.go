@@ -106,12 +106,26 @@ func (p *pass) applyObjects(ctx context.Context) error {
 			p.etcd.configured = true
 		}
 	}
-	for _, object := range build.Unwanted(p.cluster, f) {
+	unwanted := build.Unwanted(p.cluster, f)
+	for _, config := range p.seen.UnusedEnvoyConfigs(envoyConfig(objects)) {
+		unwanted = append(unwanted, config)
+	}
+	for _, object := range unwanted {
 		if err := p.objects.Remove(ctx, object); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// envoyConfig returns the name of the configuration of Envoy among objects; empty: there is none.
+func envoyConfig(objects []build.Object) string {
+	for _, object := range objects {
+		if _, is := object.(*corev1.ConfigMap); is && object.GetLabels()[build.LabelComponent] == build.ComponentEnvoy {
+			return object.GetName()
+		}
+	}
+	return ""
 }
 
 // versions returns those that run and that are asked for.
