@@ -33,21 +33,26 @@ type planReport struct {
 func (c *command) newPlan() *cobra.Command {
 	var replicas int32
 	var drained []string
-	var image string
+	var image, class string
 	cmd := &cobra.Command{
-		Use: "plan [CLUSTER]", Short: "Say what another number of nodes, a drain or another image would change", Args: cobra.MaximumNArgs(1),
+		Use: "plan [CLUSTER]", Short: "Say what another number of nodes, a drain, another image or storage class would change", Args: cobra.MaximumNArgs(1),
 		Long: `Says what another number of nodes, or a drain, would move: how many copies, how many bytes, how
 long it should take, and whether it is safe; or in what order pods would be restarted for another
-image. Nothing is changed. It fails when the change would be refused, with the reason.`,
-		Example: "  kubectl tickmesh plan --image tickmesh:0.2.0\n  kubectl tickmesh plan --replicas 5\n  kubectl tickmesh plan demo --drain demo-node-1",
+image, or what volumes would be replaced for another storage class. Nothing is changed. It fails when the change would be refused, with the reason.`,
+		Example: "  kubectl tickmesh plan --image tickmesh:0.2.0\n  kubectl tickmesh plan --replicas 5\n  kubectl tickmesh plan demo --drain demo-node-1\n  kubectl tickmesh plan --storage-class fast",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			flags := cmd.Flags()
 			switch {
+			case flags.Changed("storage-class") && (replicas > 0 || len(drained) > 0 || image != ""):
+				return errors.New("plan --storage-class alone: one change after the other")
+			case flags.Changed("storage-class"):
+				return c.planVolumes(cmd.Context(), args, class)
 			case image != "" && (replicas > 0 || len(drained) > 0):
 				return errors.New("plan --image alone: one change after the other")
 			case image != "":
 				return c.planImage(cmd.Context(), args, image)
 			case replicas <= 0 && len(drained) == 0:
-				return errors.New("plan what? --replicas or --drain says it, or --image")
+				return errors.New("plan what? --replicas or --drain says it, or --image or --storage-class")
 			}
 			if _, err := clusterOf(drained); err != nil {
 				return err
@@ -67,6 +72,7 @@ image. Nothing is changed. It fails when the change would be refused, with the r
 	}
 	cmd.Flags().Int32Var(&replicas, "replicas", 0, "`nodes` that there would be (default: as many as now)")
 	cmd.Flags().StringVar(&image, "image", "", "`image` of TickMesh that there would be")
+	cmd.Flags().StringVar(&class, "storage-class", "", "`class` that the volumes of the nodes would have")
 	cmd.Flags().StringSliceVar(&drained, "drain", nil, "`nodes` that would be emptied, with commas between")
 	return cmd
 }

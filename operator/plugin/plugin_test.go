@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 
 	tickmesh "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
 )
 
 // world is a namespace, and routers that say what a test wants.
@@ -58,7 +60,7 @@ func (w *world) Close() error { w.closed++; return nil }
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	kinds := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(kinds); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(kinds), corev1.AddToScheme(kinds)); err != nil {
 		t.Fatal(err)
 	}
 	return &world{
@@ -216,6 +218,32 @@ func TestPlan(t *testing.T) {
 	w.refuses("plan --drain attic", "no such node")
 	w.dialErr = errNoRouter
 	w.refuses("plan --replicas 5", "reach the routers of demo", "no router is ready")
+}
+
+// A plan for another storage class names the nodes whose volumes have another one, and a spare node
+// where the first of them could not be emptied.
+func TestPlanVolumes(t *testing.T) {
+	objects := []client.Object{demo(3)}
+	for ordinal, class := range []string{"slow", "fast", "slow"} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("data-demo-node-%d", ordinal), Namespace: "db", Labels: build.Selector(demo(3), build.ComponentNode),
+		}}
+		claim.Spec.StorageClassName = &class
+		objects = append(objects, claim)
+	}
+	w := newWorld(t, objects...)
+	w.status = meshOf(3)
+	w.forecast = &tickmesh.Forecast{}
+	w.wants("plan --storage-class fast", "2 volumes would be replaced by ones of storage class fast, one at a time: demo-node-2, demo-node-0", "10.0 GiB move away")
+	if change := w.asked[0]; !slices.Equal(change.Drained, []string{"demo-node-2"}) || len(change.Added) > 0 {
+		t.Errorf("%+v", change)
+	}
+	w.forecast.Refusal = "there is no other place for its copies"
+	w.refuses("plan --storage-class fast", "refused: there is no other place for its copies")
+	if change := w.asked[len(w.asked)-1]; len(change.Added) != 2 || change.Added[1].Node != "demo-node-4" {
+		t.Errorf("%+v", change)
+	}
+	w.refuses("plan --storage-class fast --replicas 5", "alone")
 }
 
 func (w *world) drained() []string {

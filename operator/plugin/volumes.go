@@ -1,0 +1,122 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	tickmesh "github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/inventory"
+)
+
+// volumesReport is what `plan --storage-class --output json` writes.
+type volumesReport struct {
+	Cluster string   `json:"cluster"`
+	Class   string   `json:"storage_class"`
+	Nodes   []string `json:"nodes"` // whose volumes would be replaced, in this order
+	// Bytes are on these volumes, as the nodes tell: they are moved away, and about as many back.
+	Bytes uint64 `json:"bytes"`
+	// SpareNodes are the nodes that would take part for as long as volumes are replaced, at least.
+	SpareNodes []string `json:"spare_nodes"`
+	Refusal    string   `json:"refusal,omitempty"`
+	// WaitsUntil is when the maintenance window opens that this waits for; empty: it does not wait.
+	WaitsUntil string `json:"waits_until,omitempty"`
+}
+
+// spareNodesMax is how many spare nodes the operator takes (see operator/rollout).
+const spareNodesMax = 2
+
+// planVolumes reports what another storage class of the nodes would replace.
+func (c *command) planVolumes(ctx context.Context, args []string, class string) error {
+	return c.with(ctx, args, func(k *Kubernetes, cluster *v1alpha1.TickMeshCluster, mesh Mesh) error {
+		r, err := forecastVolumes(ctx, k, cluster, mesh, class)
+		if err != nil {
+			return err
+		}
+		if c.isJSON() {
+			err = display.JSON(c.out, r)
+		} else {
+			err = r.write(c.out)
+		}
+		if r.Refusal != "" {
+			err = errors.Join(err, fmt.Errorf("%w: %s", errRefused, r.Refusal))
+		}
+		return err
+	})
+}
+
+// forecastVolumes looks at the claims of the nodes, and asks a router whether the first node could
+// be emptied, and with how many spare ones.
+func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshCluster, mesh Mesh, class string) (*volumesReport, error) {
+	var list corev1.PersistentVolumeClaimList
+	if err := k.API.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels(build.Selector(c, build.ComponentNode))); err != nil {
+		return nil, fmt.Errorf("list volume claims: %w", err)
+	}
+	outdated := map[string]bool{}
+	for i := range list.Items {
+		claim := &list.Items[i]
+		ordinal, ours := inventory.Ordinal(claim.Name, build.ClaimName(build.Name(c, build.ComponentNode)))
+		if ours && ordinal < int(c.Spec.Nodes.Count) && build.IsClaimOutdated(claim, v1alpha1.VolumeSpec{StorageClassName: &class}) {
+			outdated[build.PodName(c, build.ComponentNode, int32(ordinal))] = true
+		}
+	}
+	status, err := mesh.Status(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	r := &volumesReport{Cluster: c.Name, Class: class, Nodes: []string{}, SpareNodes: []string{}}
+	if m := c.Status.Maintenance; m != nil && !m.Open && m.Until != nil {
+		r.WaitsUntil = m.Until.UTC().Format(time.RFC3339)
+	}
+	for ordinal := c.Spec.Nodes.Count - 1; ordinal >= 0; ordinal-- {
+		if node := build.PodName(c, build.ComponentNode, ordinal); outdated[node] {
+			r.Nodes = append(r.Nodes, node)
+		}
+	}
+	for i := range status.Nodes {
+		if n := &status.Nodes[i]; outdated[n.Node] {
+			r.Bytes += n.UsedBytes
+		}
+	}
+	if len(r.Nodes) == 0 {
+		return r, nil
+	}
+	for spare := range int32(spareNodesMax + 1) {
+		change := scaled(c, status, c.Spec.Nodes.Count+spare)
+		change.Drained = append(change.Drained, r.Nodes[0])
+		var forecast *tickmesh.Forecast
+		if forecast, err = mesh.Forecast(ctx, change); err != nil {
+			return nil, err
+		}
+		if r.Refusal = forecast.Refusal; r.Refusal == "" {
+			r.SpareNodes = append(r.SpareNodes, build.PodNames(c, build.ComponentNode, c.Spec.Nodes.Count+spare)[c.Spec.Nodes.Count:]...)
+			break
+		}
+	}
+	return r, nil
+}
+
+func (r *volumesReport) write(w io.Writer) error {
+	if len(r.Nodes) == 0 {
+		_, err := fmt.Fprintf(w, "%s: all nodes have volumes of storage class %s\n", r.Cluster, r.Class)
+		return err
+	}
+	fmt.Fprintf(w, "%s: %d volumes would be replaced by ones of storage class %s, one at a time: %s\n", r.Cluster, len(r.Nodes), r.Class, strings.Join(r.Nodes, ", "))
+	if r.WaitsUntil != "" {
+		fmt.Fprintf(w, "It waits for the maintenance window, which opens at %s\n", r.WaitsUntil)
+	}
+	if len(r.SpareNodes) > 0 {
+		fmt.Fprintf(w, "No node can be emptied without another one: %s would take part meanwhile, and machines for that have to be there\n", strings.Join(r.SpareNodes, ", "))
+	}
+	_, err := fmt.Fprintf(w, "Each is emptied before and filled after that: about %s move away, and as many back\n", display.Bytes(r.Bytes))
+	return err
+}
