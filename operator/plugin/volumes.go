@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
-	"github.com/tickmesh/tickmesh/operator/inventory"
 )
 
 // volumesReport is what `plan --storage-class --output json` writes.
@@ -61,13 +61,9 @@ func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshClu
 	if err := k.API.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels(build.Selector(c, build.ComponentNode))); err != nil {
 		return nil, fmt.Errorf("list volume claims: %w", err)
 	}
-	outdated := map[string]bool{}
+	claims := map[string]bool{} // those that would be replaced
 	for i := range list.Items {
-		claim := &list.Items[i]
-		ordinal, ours := inventory.Ordinal(claim.Name, build.ClaimName(build.Name(c, build.ComponentNode)))
-		if ours && ordinal < int(c.Spec.Nodes.Count) && build.IsClaimOutdated(claim, v1alpha1.VolumeSpec{StorageClassName: &class}) {
-			outdated[build.PodName(c, build.ComponentNode, int32(ordinal))] = true
-		}
+		claims[list.Items[i].Name] = build.IsClaimOutdated(&list.Items[i], v1alpha1.VolumeSpec{StorageClassName: &class})
 	}
 	status, err := mesh.Status(ctx, false)
 	if err != nil {
@@ -78,12 +74,12 @@ func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshClu
 		r.WaitsUntil = m.Until.UTC().Format(time.RFC3339)
 	}
 	for ordinal := c.Spec.Nodes.Count - 1; ordinal >= 0; ordinal-- {
-		if node := build.PodName(c, build.ComponentNode, ordinal); outdated[node] {
+		if node := build.PodName(c, build.ComponentNode, ordinal); claims[build.ClaimName(node)] {
 			r.Nodes = append(r.Nodes, node)
 		}
 	}
 	for i := range status.Nodes {
-		if n := &status.Nodes[i]; outdated[n.Node] {
+		if n := &status.Nodes[i]; slices.Contains(r.Nodes, n.Node) {
 			r.Bytes += n.UsedBytes
 		}
 	}
