@@ -62,6 +62,9 @@ func (n *Node) SeriesBetween(ctx context.Context, selector *scan.Selector, fromM
 // Between implements scan.Dated.
 func (n *Node) Between(fromMs, toMs int64) scan.Source { return n.engine.Between(fromMs, toMs) }
 
+// Source returns what reads of all shards see now.
+func (n *Node) Source() *read.Source { return n.engine.Source }
+
 // NamesOf returns the names of the series of some shards; nil stands for all shards.
 func (n *Node) NamesOf(shards []uint16) read.Names { return n.engine.NamesOf(shards) }
 

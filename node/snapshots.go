@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
@@ -152,7 +151,7 @@ func snapshotError(err error) error {
 }
 
 // SnapshotOf returns what a snapshot has, until done is called. Errors: ErrSnapshotEnded.
-func (n *Node) SnapshotOf(name string) (source scan.Source, done func(), err error) {
+func (n *Node) SnapshotOf(name string) (source *read.Source, done func(), err error) {
 	s := &n.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +160,7 @@ func (n *Node) SnapshotOf(name string) (source scan.Source, done func(), err err
 		return nil, nil, ErrSnapshotEnded
 	}
 	held.readers++
-	return held.engine, func() {
+	return held.engine.Source, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		held.readers--

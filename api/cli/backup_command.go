@@ -46,8 +46,10 @@ func newBackupCommand(start VerificationServer) *cobra.Command {
 target is a folder, or s3://bucket/prefix of S3-compatible storage, and can have many backups, also
 of several clusters.
 Every write and delete that was acknowledged before the backup began is in it; of later ones, some
-may be. A server that is no cluster is read from a snapshot, which it takes at the beginning: each
-shard is in the backup as it was at one moment. With --incremental only what has changed since the
+may be. All is read from a snapshot, which is taken at the beginning: each shard is in the backup as
+it was at one moment then. When a node that holds a part of it ends, or does not answer, the backup
+starts again, and after three times is made without a snapshot; so it is where nodes of an older
+version make none. With --incremental only what has changed since the
 last complete backup is read and written; each backup stands for itself all the same, and others
 can be deleted.
 A backup that was cut short, however it was, goes on when the command is started again.
@@ -75,9 +77,9 @@ const backupNameLayout = "20060102t150405z"
 
 // beginBackup begins a backup, named after the second if it has no name yet. Of those that
 // begin in the same second, the later ones are numbered.
-func beginBackup(ctx context.Context, store archive.Store, o archive.WriterOptions) (*archive.Writer, error) {
+func beginBackup(ctx context.Context, store archive.Store, o *archive.WriterOptions) (*archive.Writer, error) {
 	if o.Name != "" {
-		return archive.Begin(ctx, store, o)
+		return archive.Begin(ctx, store, *o)
 	}
 	const inSecondMax = 100
 	second := strings.ToLower(o.Now().UTC().Format(backupNameLayout))
@@ -86,7 +88,7 @@ func beginBackup(ctx context.Context, store archive.Store, o archive.WriterOptio
 		if n > 1 {
 			o.Name = fmt.Sprintf("%s-%d", second, n)
 		}
-		w, err := archive.Begin(ctx, store, o)
+		w, err := archive.Begin(ctx, store, *o)
 		if !errors.Is(err, archive.ErrUsed) || n == inSecondMax {
 			return w, err
 		}
@@ -104,12 +106,28 @@ func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databa
 			return nil, err
 		}
 	}
+	for try := 1; ; try++ {
+		m, err = writeBackup(cmd, c, store, databases, &o, try <= snapshotTries)
+		if !errors.Is(err, client.ErrNotFound) || try > snapshotTries {
+			return m, err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "the backup starts again, and takes from what is written what has not changed: %v\n", err)
+	}
+}
+
+// snapshotTries is how many snapshots a backup tries to read to the end; then it is made without one.
+const snapshotTries = 3
+
+// writeBackup makes a backup, or goes on with one, and notes its name. Errors: client.ErrNotFound when the snapshot that it
+// reads has ended.
+func writeBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databases []string, o *archive.WriterOptions, fromSnapshot bool) (*archive.Manifest, error) {
+	ctx := cmd.Context()
 	start := o.Now() // before anything is read
 	w, err := beginBackup(ctx, store, o)
 	if err != nil {
 		return nil, err
 	}
-	m, taken, err := copyAll(cmd, &backup{client: c, archive: w}, databases, start.UnixMilli())
+	m, taken, err := copyAll(cmd, &backup{client: c, archive: w}, databases, start.UnixMilli(), fromSnapshot)
 	if err != nil {
 		return nil, errors.Join(err, w.Abandon(context.WithoutCancel(ctx)))
 	}
@@ -118,13 +136,17 @@ func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databa
 	return m, nil
 }
 
-// copyAll copies the databases that are named, or all, from a snapshot where the server makes one.
-func copyAll(cmd *cobra.Command, b *backup, named []string, startedMs int64) (m *archive.Manifest, taken int, err error) {
+// copyAll copies the databases that are named, or all, from a snapshot if one is wanted and the server makes one.
+func copyAll(cmd *cobra.Command, b *backup, named []string, startedMs int64, fromSnapshot bool) (m *archive.Manifest, taken int, err error) {
 	ctx := cmd.Context()
 	if b.databases, err = databasesToBackUp(ctx, b.client, named); err != nil {
 		return nil, 0, err
 	}
-	err = b.takeSnapshot(ctx)
+	if fromSnapshot {
+		err = b.takeSnapshot(ctx)
+	} else {
+		err = &errNoSnapshot{fmt.Errorf("%d ended before they were read", snapshotTries)}
+	}
 	if none := (*errNoSnapshot)(nil); errors.As(err, &none) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "without a snapshot, what is written or deleted while the backup runs may be in it or not: %v\n", none)
 	} else if err != nil {

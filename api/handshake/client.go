@@ -19,6 +19,14 @@ func DialOptions(self func() Hello, toNode, toIncarnation string) []grpc.DialOpt
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream)}
 }
 
+type processKey struct{}
+
+// WithProcess returns the context of calls that mean one process of a node: an answer of another one is
+// wire.ErrWrongNode. Nodes of all versions tell their process.
+func WithProcess(ctx context.Context, process uint64) context.Context {
+	return context.WithValue(ctx, processKey{}, process)
+}
+
 type client struct{ self func() Hello }
 
 func (c *client) hello(ctx context.Context) (context.Context, Hello, error) {
@@ -39,7 +47,7 @@ func (c *client) unary(ctx context.Context, method string, request, reply any, c
 	if err := invoke(ctx, method, request, reply, cc, append(options, grpc.Header(&header))...); err != nil {
 		return wire.FromStatus(err)
 	}
-	return checkHeader(self, header)
+	return checkHeader(ctx, self, header)
 }
 
 func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -56,7 +64,7 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return &clientStream{ClientStream: s, self: self, cancel: cancel}, nil
 }
 
-func checkHeader(self Hello, header metadata.MD) error {
+func checkHeader(ctx context.Context, self Hello, header metadata.MD) error {
 	values := header.Get(Header)
 	if len(values) != 1 {
 		return fmt.Errorf("%w: whoever answered does not say who it is", wire.ErrWrongNode)
@@ -64,6 +72,9 @@ func checkHeader(self Hello, header metadata.MD) error {
 	answer, err := Decode(values[0])
 	if err != nil {
 		return err
+	}
+	if process, meant := ctx.Value(processKey{}).(uint64); meant && answer.Process != process {
+		return fmt.Errorf("%w: %s has been restarted", wire.ErrWrongNode, answer)
 	}
 	return CheckAnswer(self, answer)
 }
@@ -96,7 +107,7 @@ func (s *clientStream) receive(m any) error {
 	if err != nil {
 		return wire.FromStatus(err)
 	}
-	if err := checkHeader(s.self, header); err != nil {
+	if err := checkHeader(s.Context(), s.self, header); err != nil {
 		return err
 	}
 	s.checked = true
@@ -111,7 +122,7 @@ func (s *clientStream) SendMsg(m any) error { return wire.FromStatus(s.ClientStr
 func (s *clientStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()
 	if err == nil && header != nil {
-		err = checkHeader(s.self, header)
+		err = checkHeader(s.Context(), s.self, header)
 	}
 	if err != nil {
 		s.cancel()

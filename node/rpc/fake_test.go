@@ -279,3 +279,22 @@ func eventually(t testing.TB, what string, condition func() bool) {
 		}
 	}
 }
+
+// TakeSnapshot has shard 13 led elsewhere.
+func (n *fakeNode) TakeSnapshot(_ context.Context, shards []uint16) (name string, ends []ShardEnd, _ error) {
+	for _, shard := range shards {
+		end := ShardEnd{Shard: shard}
+		if shard == 13 {
+			end.Err = &wire.NotLeaderError{Shard: 13, Leader: "b"}
+		}
+		ends = append(ends, end)
+	}
+	return "kept", ends, nil
+}
+
+func (n *fakeNode) EndSnapshot(_ context.Context, name string) error {
+	if name != "kept" {
+		return wire.ErrInternal
+	}
+	return nil
+}

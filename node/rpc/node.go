@@ -50,6 +50,11 @@ type Node interface {
 	// History returns what has become of shards since marks, sorted by shard, each of which
 	// names one to read; of shards whose end has an error it has nothing.
 	History(ctx context.Context, since []scan.Mark) (changes []scan.Change, ends []ShardEnd, err error)
+	// TakeSnapshot keeps what shards have, for ScanRequest.Snapshot and NamesRequest.Snapshot, with every write and delete that
+	// was answered before the call; the name is empty when all shards have ended with an error.
+	TakeSnapshot(ctx context.Context, shards []uint16) (name string, ends []ShardEnd, err error)
+	// EndSnapshot gives up a snapshot; one that has ended is no error.
+	EndSnapshot(ctx context.Context, name string) error
 	// Delete hides samples and returns what became of each shard.
 	Delete(ctx context.Context, request *DeleteRequest) ([]ShardDeleted, error)
 
@@ -88,6 +93,7 @@ type ScanRequest struct {
 	scan.Request
 	AfterIDs  []series.ID // by index in Selector.Shards: go on after this id; 0: from the start
 	Freshness Freshness
+	Snapshot  string // that is read, whatever Freshness is; empty: what there is now
 }
 
 // LastRequest asks for newest samples. Selector.Shards is never empty.
@@ -114,6 +120,7 @@ type NamesRequest struct {
 	Database, Metric, Tag, StartWith string
 	Limit                            int // 0: all
 	Freshness                        Freshness
+	Snapshot                         string // as in ScanRequest
 	// Names of series without samples in [FromMs, ToMs] need not be given: see scan.Dated.
 	FromMs, ToMs int64
 }

@@ -33,7 +33,7 @@ func toScanRequest(m *nodev1.ScanRequest) (*ScanRequest, error) {
 	shards := make([]uint32, len(m.GetShards()))
 	r := &ScanRequest{
 		AfterIDs:  make([]series.ID, len(shards)),
-		Freshness: toFreshness(m.GetFreshness()),
+		Freshness: toFreshness(m.GetFreshness()), Snapshot: m.GetSnapshot(),
 	}
 	for i, from := range m.GetShards() {
 		shards[i] = from.GetShard()
@@ -95,7 +95,7 @@ func toSeriesRequest(m *nodev1.ListSeriesRequest) (*SeriesRequest, error) {
 func toNamesRequest(m *nodev1.ListNamesRequest) (*NamesRequest, error) {
 	r := &NamesRequest{
 		Kind: m.GetKind(), Database: string(m.GetDatabase()), Metric: string(m.GetMetric()), Tag: string(m.GetTagName()),
-		StartWith: string(m.GetPrefix()), Limit: limitOf(m.GetLimit()), Freshness: toFreshness(m.GetFreshness()),
+		StartWith: string(m.GetPrefix()), Limit: limitOf(m.GetLimit()), Freshness: toFreshness(m.GetFreshness()), Snapshot: m.GetSnapshot(),
 	}
 	if r.Kind < tickmeshv1.NameKind_NAME_KIND_DATABASE || r.Kind > tickmeshv1.NameKind_NAME_KIND_TAG_VALUE {
 		return nil, fmt.Errorf("%w: names of kind %d", wire.ErrInvalid, r.Kind)

@@ -32,8 +32,12 @@ func (s *Service) livesOf(shards []uint16) lives {
 	return l
 }
 
-// check returns err, or if it is nil an error if the shard's replica was replaced while it was read.
+// check returns err, or if it is nil an error if the shard's replica was replaced while it was read. A nil l is of a
+// snapshot.
 func (l lives) check(s *Service, shard uint16, err error) error {
+	if l == nil {
+		return ofDamage(err)
+	}
 	if err == nil && l[shard] != s.node.Lives(shard) {
 		return fmt.Errorf("%w: the replica of shard %d was replaced while it was read", series.ErrUnavailable, shard)
 	}
@@ -65,24 +69,24 @@ func ofRequest(ctx context.Context, err error) bool {
 // through its own in order.
 func (s *Service) Scan(ctx context.Context, request *rpc.ScanRequest, sink rpc.ScanSink) error {
 	shards := request.Selector.Shards
-	before := s.livesOf(shards)
-	good, err := s.confirm(ctx, shards, request.Freshness, sink.ShardEnd)
-	if err != nil || len(good) == 0 {
+	c, err := s.contentsOf(ctx, request.Snapshot, shards, request.Freshness, sink.ShardEnd)
+	if err != nil || len(c.good) == 0 {
 		return err
 	}
+	defer c.done()
 	after := map[uint16]series.ID{}
 	for i, id := range request.AfterIDs {
 		after[shards[i]] = id
 	}
-	workers := min(max(request.Parallel, 1), runtime.GOMAXPROCS(0), len(good))
+	workers := min(max(request.Parallel, 1), runtime.GOMAXPROCS(0), len(c.good))
 	failures := make([]error, workers)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
 	for i := range workers {
-		part := good[i*len(good)/workers : (i+1)*len(good)/workers]
+		part := c.good[i*len(c.good)/workers : (i+1)*len(c.good)/workers]
 		group.Go(func() {
-			if failures[i] = s.scanShards(ctx, request, part, after, before, sink); failures[i] != nil {
+			if failures[i] = s.scanShards(ctx, request, &c, part, after, sink); failures[i] != nil {
 				cancel()
 			}
 		})
@@ -102,16 +106,16 @@ func firstCause(errs []error) (first error) {
 }
 
 // scanShards sends the chunks of some shards in order.
-func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, shards []uint16, after map[uint16]series.ID, before lives, sink rpc.ScanSink) error {
+func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, c *contents, shards []uint16, after map[uint16]series.ID, sink rpc.ScanSink) error {
 	one := request.Request
 	one.Shards, one.Parallel = shards, 1
-	a := &shardAnswer{service: s, sink: sink, left: shards, after: after, before: before}
+	a := &shardAnswer{service: s, sink: sink, left: shards, after: after, before: c.before}
 	var err error
 	if one.Steps == nil {
-		err = s.node.Scan(ctx, &one, a.samples)
+		err = c.Scan(ctx, &one, a.samples)
 	} else {
 		a.folded = one.Steps.Fold != nil
-		err = steps.ScanShort(ctx, s.node, &one, a.steps, a.samples)
+		err = steps.ScanShort(ctx, c, &one, a.steps, a.samples)
 	}
 	if err != nil && ofRequest(ctx, err) {
 		return err
@@ -222,15 +226,15 @@ func (s *Service) ListSeries(ctx context.Context, request *rpc.SeriesRequest, si
 
 // ListNames implements rpc.Node.
 func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (names []string, ends []rpc.ShardEnd, err error) {
-	before := s.livesOf(request.Shards)
-	good, err := s.confirm(ctx, request.Shards, request.Freshness, func(shard uint16, err error) error {
+	c, err := s.contentsOf(ctx, request.Snapshot, request.Shards, request.Freshness, func(shard uint16, err error) error {
 		ends = append(ends, rpc.ShardEnd{Shard: shard, Err: err})
 		return nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	of := s.node.NamesOf(slices.Concat([]uint16{}, good)).Between(request.FromMs, request.ToMs) // none of them is none, not all
+	defer c.done()
+	of := c.NamesOf(slices.Concat([]uint16{}, c.good)).Between(request.FromMs, request.ToMs) // none of them is none, not all
 	switch r := request; r.Kind {
 	case tickmeshv1.NameKind_NAME_KIND_DATABASE:
 		names, err = of.Databases(ctx)
@@ -246,8 +250,8 @@ func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (nam
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, shard := range good {
-		ends = append(ends, rpc.ShardEnd{Shard: shard, Err: before.check(s, shard, nil)})
+	for _, shard := range c.good {
+		ends = append(ends, rpc.ShardEnd{Shard: shard, Err: c.before.check(s, shard, nil)})
 	}
 	slices.SortFunc(ends, func(a, b rpc.ShardEnd) int { return cmp.Compare(a.Shard, b.Shard) })
 	return names, ends, nil

@@ -83,7 +83,7 @@ func (q *queryService) sourceOf(snapshot string, f *tickmeshv1.Freshness, partia
 	return source, func() []uint32 { return nil }, done, err
 }
 
-var errNoSnapshots = fmt.Errorf("%w: a cluster makes no snapshots", wire.ErrRefused)
+var errNoSnapshots = fmt.Errorf("%w: this server makes no snapshots", wire.ErrRefused)
 
 // TakeSnapshot takes a snapshot for a caller who may read the databases that it names.
 func (q *queryService) TakeSnapshot(ctx context.Context, m *tickmeshv1.TakeSnapshotRequest) (*tickmeshv1.TakeSnapshotResponse, error) {

@@ -71,11 +71,12 @@ func (s *Source) names(ctx context.Context, limit int, request *nodev1.ListNames
 
 // askNode takes the names of a whole answer: they do not tell their shards.
 func (r *nameRun) askNode(ctx context.Context, o *group) error {
+	of, snapshot := ofPart(ctx, r.source.partOf(o))
 	stream, err := await(o.watchdog, func() (nodev1.NodeService_ListNamesClient, error) {
-		return o.node.reads.ListNames(ctx, &nodev1.ListNamesRequest{
+		return o.node.reads.ListNames(of, &nodev1.ListNamesRequest{
 			Kind: r.request.Kind, Shards: shardsOf(o.reads), Database: r.request.Database, Metric: r.request.Metric,
 			TagName: r.request.TagName, Prefix: r.request.Prefix, Limit: r.request.Limit, Freshness: r.request.Freshness,
-			FromMs: r.request.FromMs, ToMs: r.request.ToMs,
+			FromMs: r.request.FromMs, ToMs: r.request.ToMs, Snapshot: snapshot,
 		})
 	})
 	if err != nil {

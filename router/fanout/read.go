@@ -195,7 +195,7 @@ func (g *gather) plan(v *view, now time.Time) (groups []*group, next time.Time, 
 				urgent = append(urgent, newGroup(n, r))
 				continue
 			}
-			i := slices.IndexFunc(groups, func(o *group) bool { return o.node == n })
+			i := slices.IndexFunc(groups, func(o *group) bool { return o.node == n && g.source.partOf(o) == g.source.partOfShard(r.shard) })
 			if i < 0 {
 				groups, i = append(groups, newGroup(n)), len(groups)
 			}
@@ -234,7 +234,10 @@ func spread(groups []*group, parallel int) (more []*group) {
 }
 
 func (g *gather) serverOf(v *view, r *shardRead) *node {
-	if g.source.options.StalenessMax == 0 {
+	if p := g.source.partOfShard(r.shard); p != nil {
+		return v.holder(p)
+	}
+	if g.source.fromLeaders() {
 		return g.cluster.serverOf(v, r.shard)
 	}
 	var servers []*node
@@ -251,7 +254,11 @@ func (g *gather) serverOf(v *view, r *shardRead) *node {
 // call makes one call and sees to the shards that it has not ended.
 func (g *gather) call(ctx context.Context, o *group) {
 	g.cluster.metrics.calls.Inc()
-	watched, p, done := g.cluster.watch(ctx, o.node, o.shards()...)
+	var led []uint16 // that another node may come to lead, which ends the call
+	if g.source.parts == nil {
+		led = o.shards()
+	}
+	watched, p, done := g.cluster.watch(ctx, o.node, led...)
 	o.watchdog = p
 	err := g.ask(watched, o)
 	done()
@@ -295,7 +302,7 @@ func (g *gather) end(o *group, r *shardRead, err error) {
 	if err == nil {
 		r.done = true
 		g.mu.left--
-		if g.source.options.StalenessMax == 0 {
+		if g.source.fromLeaders() {
 			g.cluster.leads(r.shard, n)
 		}
 		return
@@ -303,6 +310,8 @@ func (g *gather) end(o *group, r *shardRead, err error) {
 	now, v := time.Now(), g.cluster.current.Load()
 	var notLeader *wire.NotLeaderError
 	switch {
+	case g.source.parts != nil && errors.Is(err, wire.ErrWrongNode):
+		g.failLocked(fmt.Errorf("%w: %w", errSnapshotEnded, err))
 	case errors.As(err, &notLeader):
 		if g.cluster.pointed(v, r.shard, n, notLeader.Leader) && r.redirects < redirectsMax {
 			r.err, r.due = err, now
@@ -317,7 +326,7 @@ func (g *gather) end(o *group, r *shardRead, err error) {
 		if errors.Is(err, series.ErrUnavailable) {
 			g.cluster.doubt(n, r.shard)
 		}
-		if g.source.options.StalenessMax == 0 && !errors.Is(err, series.ErrOverloaded) {
+		if g.source.fromLeaders() && !errors.Is(err, series.ErrOverloaded) {
 			g.cluster.passOver(v, r.shard, n)
 		}
 		g.againLocked(r, err, now)
@@ -335,6 +344,10 @@ func (g *gather) againLocked(r *shardRead, err error, now time.Time) {
 	r.tries++
 	r.err, r.due = err, now.Add(g.cluster.options.Limits.backoff().Delay(r.tries))
 	if now.Sub(r.since) < g.cluster.options.Limits.ReadTimeout {
+		return
+	}
+	if g.source.parts != nil {
+		g.failLocked(fmt.Errorf("%w: the node that holds shard %d has not answered in %v: %w", errSnapshotEnded, r.shard, g.cluster.options.Limits.ReadTimeout, err))
 		return
 	}
 	err = fmt.Errorf("%w: nobody has answered for shard %d in %v: %w", series.ErrUnavailable, r.shard, g.cluster.options.Limits.ReadTimeout, err)

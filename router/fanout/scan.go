@@ -96,10 +96,11 @@ func (r *scanRun) askNode(ctx context.Context, o *group) error {
 			c.evaluator.holds.Close()
 		}
 	}()
+	of, snapshot := ofPart(ctx, r.source.partOf(o))
 	stream, err := await(o.watchdog, func() (nodev1.NodeService_ScanClient, error) {
-		return o.node.reads.Scan(ctx, &nodev1.ScanRequest{
+		return o.node.reads.Scan(of, &nodev1.ScanRequest{
 			Selector: r.selector, Shards: fromOf(o.reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
-			Windows: r.windows, Steps: wire.FromSteps(r.request.Steps), Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
+			Windows: r.windows, Steps: wire.FromSteps(r.request.Steps), Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1, Snapshot: snapshot,
 		})
 	})
 	if err != nil {

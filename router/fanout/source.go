@@ -14,6 +14,7 @@ import (
 type Source struct {
 	cluster *Cluster
 	options scan.Consistency
+	parts   []*nodev1.SnapshotPart // by shard: of the snapshot that is read; nil: what there is now
 
 	mu      sync.Mutex
 	missing []uint16 // guarded by mu
@@ -29,6 +30,9 @@ func (s *Source) Missing() []uint16 {
 	defer s.mu.Unlock()
 	return slices.Clone(s.missing)
 }
+
+// fromLeaders reports whether reads are answered by the shards' leaders.
+func (s *Source) fromLeaders() bool { return s.options.StalenessMax == 0 && s.parts == nil }
 
 func (s *Source) miss(shard uint16) {
 	s.mu.Lock()

@@ -24,8 +24,7 @@ var File_tickmesh_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x1btickmesh/node/v1/node.proto\x12\x10tickmesh.node.v1\x1a\x1dtickmesh/node/v1/digest.proto\x1a\x1ftickmesh/node/v1/exchange.proto\x1a\x1ctickmesh/node/v1/fetch.proto\x1a\x1btickmesh/node/v1/read.proto\x1a\x1dtickmesh/node/v1/repair.proto\x1a\x1dtickmesh/node/v1/report.proto\x1a\x1ctickmesh/node/v1/write.proto2\xce\n" +
-	"\n" +
+	"\x1btickmesh/node/v1/node.proto\x12\x10tickmesh.node.v1\x1a\x1dtickmesh/node/v1/digest.proto\x1a\x1ftickmesh/node/v1/exchange.proto\x1a\x1ctickmesh/node/v1/fetch.proto\x1a\x1btickmesh/node/v1/read.proto\x1a\x1dtickmesh/node/v1/repair.proto\x1a\x1dtickmesh/node/v1/report.proto\x1a\x1ftickmesh/node/v1/snapshot.proto\x1a\x1ctickmesh/node/v1/write.proto2\x89\f\n" +
 	"\vNodeService\x12T\n" +
 	"\tHandshake\x12\".tickmesh.node.v1.HandshakeRequest\x1a#.tickmesh.node.v1.HandshakeResponse\x12U\n" +
 	"\bExchange\x12!.tickmesh.node.v1.ExchangeRequest\x1a\".tickmesh.node.v1.ExchangeResponse(\x010\x01\x12L\n" +
@@ -35,7 +34,9 @@ const file_tickmesh_node_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"ListSeries\x12#.tickmesh.node.v1.ListSeriesRequest\x1a$.tickmesh.node.v1.ListSeriesResponse0\x01\x12V\n" +
 	"\tListNames\x12\".tickmesh.node.v1.ListNamesRequest\x1a#.tickmesh.node.v1.ListNamesResponse0\x01\x12N\n" +
-	"\aHistory\x12 .tickmesh.node.v1.HistoryRequest\x1a!.tickmesh.node.v1.HistoryResponse\x12K\n" +
+	"\aHistory\x12 .tickmesh.node.v1.HistoryRequest\x1a!.tickmesh.node.v1.HistoryResponse\x12]\n" +
+	"\fTakeSnapshot\x12%.tickmesh.node.v1.TakeSnapshotRequest\x1a&.tickmesh.node.v1.TakeSnapshotResponse\x12Z\n" +
+	"\vEndSnapshot\x12$.tickmesh.node.v1.EndSnapshotRequest\x1a%.tickmesh.node.v1.EndSnapshotResponse\x12K\n" +
 	"\x06Delete\x12\x1f.tickmesh.node.v1.DeleteRequest\x1a .tickmesh.node.v1.DeleteResponse\x12Y\n" +
 	"\n" +
 	"FetchShard\x12#.tickmesh.node.v1.FetchShardRequest\x1a$.tickmesh.node.v1.FetchShardResponse0\x01\x12K\n" +
@@ -56,30 +57,34 @@ var file_tickmesh_node_v1_node_proto_goTypes = []any{
 	(*ListSeriesRequest)(nil),      // 5: tickmesh.node.v1.ListSeriesRequest
 	(*ListNamesRequest)(nil),       // 6: tickmesh.node.v1.ListNamesRequest
 	(*HistoryRequest)(nil),         // 7: tickmesh.node.v1.HistoryRequest
-	(*DeleteRequest)(nil),          // 8: tickmesh.node.v1.DeleteRequest
-	(*FetchShardRequest)(nil),      // 9: tickmesh.node.v1.FetchShardRequest
-	(*DigestRequest)(nil),          // 10: tickmesh.node.v1.DigestRequest
-	(*FetchRangeRequest)(nil),      // 11: tickmesh.node.v1.FetchRangeRequest
-	(*RepairShardRequest)(nil),     // 12: tickmesh.node.v1.RepairShardRequest
-	(*ReportRequest)(nil),          // 13: tickmesh.node.v1.ReportRequest
-	(*AdoptMapRequest)(nil),        // 14: tickmesh.node.v1.AdoptMapRequest
-	(*TransferLeaderRequest)(nil),  // 15: tickmesh.node.v1.TransferLeaderRequest
-	(*HandshakeResponse)(nil),      // 16: tickmesh.node.v1.HandshakeResponse
-	(*ExchangeResponse)(nil),       // 17: tickmesh.node.v1.ExchangeResponse
-	(*WriteResponse)(nil),          // 18: tickmesh.node.v1.WriteResponse
-	(*ScanResponse)(nil),           // 19: tickmesh.node.v1.ScanResponse
-	(*LastResponse)(nil),           // 20: tickmesh.node.v1.LastResponse
-	(*ListSeriesResponse)(nil),     // 21: tickmesh.node.v1.ListSeriesResponse
-	(*ListNamesResponse)(nil),      // 22: tickmesh.node.v1.ListNamesResponse
-	(*HistoryResponse)(nil),        // 23: tickmesh.node.v1.HistoryResponse
-	(*DeleteResponse)(nil),         // 24: tickmesh.node.v1.DeleteResponse
-	(*FetchShardResponse)(nil),     // 25: tickmesh.node.v1.FetchShardResponse
-	(*DigestResponse)(nil),         // 26: tickmesh.node.v1.DigestResponse
-	(*FetchRangeResponse)(nil),     // 27: tickmesh.node.v1.FetchRangeResponse
-	(*RepairShardResponse)(nil),    // 28: tickmesh.node.v1.RepairShardResponse
-	(*ReportResponse)(nil),         // 29: tickmesh.node.v1.ReportResponse
-	(*AdoptMapResponse)(nil),       // 30: tickmesh.node.v1.AdoptMapResponse
-	(*TransferLeaderResponse)(nil), // 31: tickmesh.node.v1.TransferLeaderResponse
+	(*TakeSnapshotRequest)(nil),    // 8: tickmesh.node.v1.TakeSnapshotRequest
+	(*EndSnapshotRequest)(nil),     // 9: tickmesh.node.v1.EndSnapshotRequest
+	(*DeleteRequest)(nil),          // 10: tickmesh.node.v1.DeleteRequest
+	(*FetchShardRequest)(nil),      // 11: tickmesh.node.v1.FetchShardRequest
+	(*DigestRequest)(nil),          // 12: tickmesh.node.v1.DigestRequest
+	(*FetchRangeRequest)(nil),      // 13: tickmesh.node.v1.FetchRangeRequest
+	(*RepairShardRequest)(nil),     // 14: tickmesh.node.v1.RepairShardRequest
+	(*ReportRequest)(nil),          // 15: tickmesh.node.v1.ReportRequest
+	(*AdoptMapRequest)(nil),        // 16: tickmesh.node.v1.AdoptMapRequest
+	(*TransferLeaderRequest)(nil),  // 17: tickmesh.node.v1.TransferLeaderRequest
+	(*HandshakeResponse)(nil),      // 18: tickmesh.node.v1.HandshakeResponse
+	(*ExchangeResponse)(nil),       // 19: tickmesh.node.v1.ExchangeResponse
+	(*WriteResponse)(nil),          // 20: tickmesh.node.v1.WriteResponse
+	(*ScanResponse)(nil),           // 21: tickmesh.node.v1.ScanResponse
+	(*LastResponse)(nil),           // 22: tickmesh.node.v1.LastResponse
+	(*ListSeriesResponse)(nil),     // 23: tickmesh.node.v1.ListSeriesResponse
+	(*ListNamesResponse)(nil),      // 24: tickmesh.node.v1.ListNamesResponse
+	(*HistoryResponse)(nil),        // 25: tickmesh.node.v1.HistoryResponse
+	(*TakeSnapshotResponse)(nil),   // 26: tickmesh.node.v1.TakeSnapshotResponse
+	(*EndSnapshotResponse)(nil),    // 27: tickmesh.node.v1.EndSnapshotResponse
+	(*DeleteResponse)(nil),         // 28: tickmesh.node.v1.DeleteResponse
+	(*FetchShardResponse)(nil),     // 29: tickmesh.node.v1.FetchShardResponse
+	(*DigestResponse)(nil),         // 30: tickmesh.node.v1.DigestResponse
+	(*FetchRangeResponse)(nil),     // 31: tickmesh.node.v1.FetchRangeResponse
+	(*RepairShardResponse)(nil),    // 32: tickmesh.node.v1.RepairShardResponse
+	(*ReportResponse)(nil),         // 33: tickmesh.node.v1.ReportResponse
+	(*AdoptMapResponse)(nil),       // 34: tickmesh.node.v1.AdoptMapResponse
+	(*TransferLeaderResponse)(nil), // 35: tickmesh.node.v1.TransferLeaderResponse
 }
 var file_tickmesh_node_v1_node_proto_depIdxs = []int32{
 	0,  // 0: tickmesh.node.v1.NodeService.Handshake:input_type -> tickmesh.node.v1.HandshakeRequest
@@ -90,32 +95,36 @@ var file_tickmesh_node_v1_node_proto_depIdxs = []int32{
 	5,  // 5: tickmesh.node.v1.NodeService.ListSeries:input_type -> tickmesh.node.v1.ListSeriesRequest
 	6,  // 6: tickmesh.node.v1.NodeService.ListNames:input_type -> tickmesh.node.v1.ListNamesRequest
 	7,  // 7: tickmesh.node.v1.NodeService.History:input_type -> tickmesh.node.v1.HistoryRequest
-	8,  // 8: tickmesh.node.v1.NodeService.Delete:input_type -> tickmesh.node.v1.DeleteRequest
-	9,  // 9: tickmesh.node.v1.NodeService.FetchShard:input_type -> tickmesh.node.v1.FetchShardRequest
-	10, // 10: tickmesh.node.v1.NodeService.Digest:input_type -> tickmesh.node.v1.DigestRequest
-	11, // 11: tickmesh.node.v1.NodeService.FetchRange:input_type -> tickmesh.node.v1.FetchRangeRequest
-	12, // 12: tickmesh.node.v1.NodeService.RepairShard:input_type -> tickmesh.node.v1.RepairShardRequest
-	13, // 13: tickmesh.node.v1.NodeService.Report:input_type -> tickmesh.node.v1.ReportRequest
-	14, // 14: tickmesh.node.v1.NodeService.AdoptMap:input_type -> tickmesh.node.v1.AdoptMapRequest
-	15, // 15: tickmesh.node.v1.NodeService.TransferLeader:input_type -> tickmesh.node.v1.TransferLeaderRequest
-	16, // 16: tickmesh.node.v1.NodeService.Handshake:output_type -> tickmesh.node.v1.HandshakeResponse
-	17, // 17: tickmesh.node.v1.NodeService.Exchange:output_type -> tickmesh.node.v1.ExchangeResponse
-	18, // 18: tickmesh.node.v1.NodeService.Write:output_type -> tickmesh.node.v1.WriteResponse
-	19, // 19: tickmesh.node.v1.NodeService.Scan:output_type -> tickmesh.node.v1.ScanResponse
-	20, // 20: tickmesh.node.v1.NodeService.Last:output_type -> tickmesh.node.v1.LastResponse
-	21, // 21: tickmesh.node.v1.NodeService.ListSeries:output_type -> tickmesh.node.v1.ListSeriesResponse
-	22, // 22: tickmesh.node.v1.NodeService.ListNames:output_type -> tickmesh.node.v1.ListNamesResponse
-	23, // 23: tickmesh.node.v1.NodeService.History:output_type -> tickmesh.node.v1.HistoryResponse
-	24, // 24: tickmesh.node.v1.NodeService.Delete:output_type -> tickmesh.node.v1.DeleteResponse
-	25, // 25: tickmesh.node.v1.NodeService.FetchShard:output_type -> tickmesh.node.v1.FetchShardResponse
-	26, // 26: tickmesh.node.v1.NodeService.Digest:output_type -> tickmesh.node.v1.DigestResponse
-	27, // 27: tickmesh.node.v1.NodeService.FetchRange:output_type -> tickmesh.node.v1.FetchRangeResponse
-	28, // 28: tickmesh.node.v1.NodeService.RepairShard:output_type -> tickmesh.node.v1.RepairShardResponse
-	29, // 29: tickmesh.node.v1.NodeService.Report:output_type -> tickmesh.node.v1.ReportResponse
-	30, // 30: tickmesh.node.v1.NodeService.AdoptMap:output_type -> tickmesh.node.v1.AdoptMapResponse
-	31, // 31: tickmesh.node.v1.NodeService.TransferLeader:output_type -> tickmesh.node.v1.TransferLeaderResponse
-	16, // [16:32] is the sub-list for method output_type
-	0,  // [0:16] is the sub-list for method input_type
+	8,  // 8: tickmesh.node.v1.NodeService.TakeSnapshot:input_type -> tickmesh.node.v1.TakeSnapshotRequest
+	9,  // 9: tickmesh.node.v1.NodeService.EndSnapshot:input_type -> tickmesh.node.v1.EndSnapshotRequest
+	10, // 10: tickmesh.node.v1.NodeService.Delete:input_type -> tickmesh.node.v1.DeleteRequest
+	11, // 11: tickmesh.node.v1.NodeService.FetchShard:input_type -> tickmesh.node.v1.FetchShardRequest
+	12, // 12: tickmesh.node.v1.NodeService.Digest:input_type -> tickmesh.node.v1.DigestRequest
+	13, // 13: tickmesh.node.v1.NodeService.FetchRange:input_type -> tickmesh.node.v1.FetchRangeRequest
+	14, // 14: tickmesh.node.v1.NodeService.RepairShard:input_type -> tickmesh.node.v1.RepairShardRequest
+	15, // 15: tickmesh.node.v1.NodeService.Report:input_type -> tickmesh.node.v1.ReportRequest
+	16, // 16: tickmesh.node.v1.NodeService.AdoptMap:input_type -> tickmesh.node.v1.AdoptMapRequest
+	17, // 17: tickmesh.node.v1.NodeService.TransferLeader:input_type -> tickmesh.node.v1.TransferLeaderRequest
+	18, // 18: tickmesh.node.v1.NodeService.Handshake:output_type -> tickmesh.node.v1.HandshakeResponse
+	19, // 19: tickmesh.node.v1.NodeService.Exchange:output_type -> tickmesh.node.v1.ExchangeResponse
+	20, // 20: tickmesh.node.v1.NodeService.Write:output_type -> tickmesh.node.v1.WriteResponse
+	21, // 21: tickmesh.node.v1.NodeService.Scan:output_type -> tickmesh.node.v1.ScanResponse
+	22, // 22: tickmesh.node.v1.NodeService.Last:output_type -> tickmesh.node.v1.LastResponse
+	23, // 23: tickmesh.node.v1.NodeService.ListSeries:output_type -> tickmesh.node.v1.ListSeriesResponse
+	24, // 24: tickmesh.node.v1.NodeService.ListNames:output_type -> tickmesh.node.v1.ListNamesResponse
+	25, // 25: tickmesh.node.v1.NodeService.History:output_type -> tickmesh.node.v1.HistoryResponse
+	26, // 26: tickmesh.node.v1.NodeService.TakeSnapshot:output_type -> tickmesh.node.v1.TakeSnapshotResponse
+	27, // 27: tickmesh.node.v1.NodeService.EndSnapshot:output_type -> tickmesh.node.v1.EndSnapshotResponse
+	28, // 28: tickmesh.node.v1.NodeService.Delete:output_type -> tickmesh.node.v1.DeleteResponse
+	29, // 29: tickmesh.node.v1.NodeService.FetchShard:output_type -> tickmesh.node.v1.FetchShardResponse
+	30, // 30: tickmesh.node.v1.NodeService.Digest:output_type -> tickmesh.node.v1.DigestResponse
+	31, // 31: tickmesh.node.v1.NodeService.FetchRange:output_type -> tickmesh.node.v1.FetchRangeResponse
+	32, // 32: tickmesh.node.v1.NodeService.RepairShard:output_type -> tickmesh.node.v1.RepairShardResponse
+	33, // 33: tickmesh.node.v1.NodeService.Report:output_type -> tickmesh.node.v1.ReportResponse
+	34, // 34: tickmesh.node.v1.NodeService.AdoptMap:output_type -> tickmesh.node.v1.AdoptMapResponse
+	35, // 35: tickmesh.node.v1.NodeService.TransferLeader:output_type -> tickmesh.node.v1.TransferLeaderResponse
+	18, // [18:36] is the sub-list for method output_type
+	0,  // [0:18] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -132,6 +141,7 @@ func file_tickmesh_node_v1_node_proto_init() {
 	file_tickmesh_node_v1_read_proto_init()
 	file_tickmesh_node_v1_repair_proto_init()
 	file_tickmesh_node_v1_report_proto_init()
+	file_tickmesh_node_v1_snapshot_proto_init()
 	file_tickmesh_node_v1_write_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

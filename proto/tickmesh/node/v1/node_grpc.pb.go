@@ -27,6 +27,8 @@ const (
 	NodeService_ListSeries_FullMethodName     = "/tickmesh.node.v1.NodeService/ListSeries"
 	NodeService_ListNames_FullMethodName      = "/tickmesh.node.v1.NodeService/ListNames"
 	NodeService_History_FullMethodName        = "/tickmesh.node.v1.NodeService/History"
+	NodeService_TakeSnapshot_FullMethodName   = "/tickmesh.node.v1.NodeService/TakeSnapshot"
+	NodeService_EndSnapshot_FullMethodName    = "/tickmesh.node.v1.NodeService/EndSnapshot"
 	NodeService_Delete_FullMethodName         = "/tickmesh.node.v1.NodeService/Delete"
 	NodeService_FetchShard_FullMethodName     = "/tickmesh.node.v1.NodeService/FetchShard"
 	NodeService_Digest_FullMethodName         = "/tickmesh.node.v1.NodeService/Digest"
@@ -66,6 +68,11 @@ type NodeServiceClient interface {
 	ListNames(ctx context.Context, in *ListNamesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNamesResponse], error)
 	// History tells which times of some shards have changed.
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
+	// TakeSnapshot keeps what shards that the node leads have, for Scan and ListNames, until EndSnapshot, or until it was not
+	// read for a while.
+	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (*TakeSnapshotResponse, error)
+	// EndSnapshot gives the disk back that a snapshot holds.
+	EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error)
 	// Delete hides samples of some shards.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// FetchShard gives the files of a shard.
@@ -214,6 +221,26 @@ func (c *nodeServiceClient) History(ctx context.Context, in *HistoryRequest, opt
 	return out, nil
 }
 
+func (c *nodeServiceClient) TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (*TakeSnapshotResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TakeSnapshotResponse)
+	err := c.cc.Invoke(ctx, NodeService_TakeSnapshot_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeServiceClient) EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndSnapshotResponse)
+	err := c.cc.Invoke(ctx, NodeService_EndSnapshot_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeServiceClient) Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteResponse)
@@ -341,6 +368,11 @@ type NodeServiceServer interface {
 	ListNames(*ListNamesRequest, grpc.ServerStreamingServer[ListNamesResponse]) error
 	// History tells which times of some shards have changed.
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
+	// TakeSnapshot keeps what shards that the node leads have, for Scan and ListNames, until EndSnapshot, or until it was not
+	// read for a while.
+	TakeSnapshot(context.Context, *TakeSnapshotRequest) (*TakeSnapshotResponse, error)
+	// EndSnapshot gives the disk back that a snapshot holds.
+	EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error)
 	// Delete hides samples of some shards.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// FetchShard gives the files of a shard.
@@ -390,6 +422,12 @@ func (UnimplementedNodeServiceServer) ListNames(*ListNamesRequest, grpc.ServerSt
 }
 func (UnimplementedNodeServiceServer) History(context.Context, *HistoryRequest) (*HistoryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method History not implemented")
+}
+func (UnimplementedNodeServiceServer) TakeSnapshot(context.Context, *TakeSnapshotRequest) (*TakeSnapshotResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TakeSnapshot not implemented")
+}
+func (UnimplementedNodeServiceServer) EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndSnapshot not implemented")
 }
 func (UnimplementedNodeServiceServer) Delete(context.Context, *DeleteRequest) (*DeleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
@@ -526,6 +564,42 @@ func _NodeService_History_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(NodeServiceServer).History(ctx, req.(*HistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _NodeService_TakeSnapshot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TakeSnapshotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServiceServer).TakeSnapshot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeService_TakeSnapshot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServiceServer).TakeSnapshot(ctx, req.(*TakeSnapshotRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _NodeService_EndSnapshot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndSnapshotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServiceServer).EndSnapshot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeService_EndSnapshot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServiceServer).EndSnapshot(ctx, req.(*EndSnapshotRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -674,6 +748,14 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "History",
 			Handler:    _NodeService_History_Handler,
+		},
+		{
+			MethodName: "TakeSnapshot",
+			Handler:    _NodeService_TakeSnapshot_Handler,
+		},
+		{
+			MethodName: "EndSnapshot",
+			Handler:    _NodeService_EndSnapshot_Handler,
 		},
 		{
 			MethodName: "Delete",

@@ -519,7 +519,10 @@ type ScanRequest struct {
 	Parallel uint32 `protobuf:"varint,8,opt,name=parallel,proto3" json:"parallel,omitempty"`
 	// Values at steps instead of samples; not with windows. What is sent as samples all the
 	// same, the caller evaluates itself.
-	Steps         *Steps `protobuf:"bytes,9,opt,name=steps,proto3" json:"steps,omitempty"`
+	Steps *Steps `protobuf:"bytes,9,opt,name=steps,proto3" json:"steps,omitempty"`
+	// Read this snapshot instead of what is there now; NOT_FOUND: it has ended. Freshness is not used then. The caller
+	// sees by the Hello of the answer that the process that took the snapshot has answered.
+	Snapshot      string `protobuf:"bytes,10,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,6 +618,13 @@ func (x *ScanRequest) GetSteps() *Steps {
 		return x.Steps
 	}
 	return nil
+}
+
+func (x *ScanRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
 }
 
 // Chunk is a stretch of one series.
@@ -1233,7 +1243,9 @@ type ListNamesRequest struct {
 	// that they have no sample between are left out; not used for DATABASE. Both 0: all of time.
 	FromMs int64 `protobuf:"varint,9,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
 	// Last time; see from_ms.
-	ToMs          int64 `protobuf:"varint,10,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
+	ToMs int64 `protobuf:"varint,10,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
+	// As in ScanRequest.
+	Snapshot      string `protobuf:"bytes,11,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1336,6 +1348,13 @@ func (x *ListNamesRequest) GetToMs() int64 {
 		return x.ToMs
 	}
 	return 0
+}
+
+func (x *ListNamesRequest) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
 }
 
 // ListNamesResponse is a part of the answer.
@@ -1778,7 +1797,7 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\bfunction\x18\x05 \x01(\x0e2\x1e.tickmesh.node.v1.StepFunctionR\bfunction\x12*\n" +
 	"\x04fold\x18\x06 \x01(\v2\x16.tickmesh.node.v1.FoldR\x04fold\x12S\n" +
 	"\x15function_deduplicated\x18\a \x01(\x0e2\x1e.tickmesh.node.v1.StepFunctionR\x14functionDeduplicated\x12%\n" +
-	"\x0ededuplicate_ms\x18\b \x01(\x03R\rdeduplicateMs\"\x85\x03\n" +
+	"\x0ededuplicate_ms\x18\b \x01(\x03R\rdeduplicateMs\"\xa1\x03\n" +
 	"\vScanRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x123\n" +
 	"\x06shards\x18\x02 \x03(\v2\x1b.tickmesh.node.v1.ShardFromR\x06shards\x12\x17\n" +
@@ -1788,7 +1807,9 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\x06limits\x18\x06 \x01(\v2\x17.tickmesh.v1.ScanLimitsR\x06limits\x124\n" +
 	"\tfreshness\x18\a \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\x12\x1a\n" +
 	"\bparallel\x18\b \x01(\rR\bparallel\x12-\n" +
-	"\x05steps\x18\t \x01(\v2\x17.tickmesh.node.v1.StepsR\x05steps\"\xbc\x01\n" +
+	"\x05steps\x18\t \x01(\v2\x17.tickmesh.node.v1.StepsR\x05steps\x12\x1a\n" +
+	"\bsnapshot\x18\n" +
+	" \x01(\tR\bsnapshot\"\xbc\x01\n" +
 	"\x05Chunk\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x10\n" +
@@ -1830,7 +1851,7 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\x05total\x18\x03 \x01(\x03R\x05total\"u\n" +
 	"\x12ListSeriesResponse\x12/\n" +
 	"\x04keys\x18\x01 \x03(\v2\x1b.tickmesh.node.v1.ShardKeysR\x04keys\x12.\n" +
-	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xb6\x02\n" +
+	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xd2\x02\n" +
 	"\x10ListNamesRequest\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.tickmesh.v1.NameKindR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x1a\n" +
@@ -1842,7 +1863,8 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\tfreshness\x18\b \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\x12\x17\n" +
 	"\afrom_ms\x18\t \x01(\x03R\x06fromMs\x12\x13\n" +
 	"\x05to_ms\x18\n" +
-	" \x01(\x03R\x04toMs\"Y\n" +
+	" \x01(\x03R\x04toMs\x12\x1a\n" +
+	"\bsnapshot\x18\v \x01(\tR\bsnapshot\"Y\n" +
 	"\x11ListNamesResponse\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\fR\x05names\x12.\n" +
 	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xb9\x01\n" +
