@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/client"
@@ -39,11 +41,24 @@ func (o *countedOperation) play(has map[string]uint64) {
 }
 
 // TestBackupIsACut has one writer write and delete, each after the answer to the one before, while backups run. What a backup
-// of a server with one shard has is what there was after one of the operations: all up to it, and none behind it. It is
-// one that was not answered before the backup began, or the last that was.
+// has of a shard is what there was of it after one of the operations: all up to it, and none behind it. It is
+// one that was not answered before the backup began, or the last that was. A metric has one series, which is in one shard.
 func TestBackupIsACut(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, t.TempDir(), "--shards", "1")
+	for name, test := range map[string]struct {
+		flags    []string
+		byMetric bool // there are several shards
+	}{
+		"alone":     {flags: []string{"--shards", "1"}},
+		"one shard": {flags: []string{"--shards", "1", "--nodes", "3", "--replication", "2"}},
+		"cluster":   {flags: []string{"--shards", "8", "--nodes", "3", "--replication", "2"}, byMetric: true},
+	} {
+		t.Run(name, func(t *testing.T) { testBackupIsACut(t, test.byMetric, test.flags...) })
+	}
+}
+
+func testBackupIsACut(t *testing.T, byMetric bool, flags ...string) {
+	server := startServer(t, t.TempDir(), flags...)
 	c := connect(t, server)
 	const metrics = 60
 	var list []*client.Series
@@ -99,7 +114,7 @@ func TestBackupIsACut(t *testing.T) {
 	if held := figuresOf(t, server, "tickmesh_snapshots"); held != 0 {
 		t.Errorf("%v snapshots are held after the backups", held)
 	}
-	if taken := figuresOf(t, server, "tickmesh_snapshots_taken_total"); taken != float64(len(runs)) {
+	if taken := figuresOf(t, server, "tickmesh_snapshots_taken_total"); taken < float64(len(runs)) || !byMetric && taken != float64(len(runs)) {
 		t.Errorf("%v snapshots were taken", taken)
 	}
 	for _, r := range runs {
@@ -109,32 +124,112 @@ func TestBackupIsACut(t *testing.T) {
 		restored := startServer(t, t.TempDir())
 		target.run(t, "restore", "--addr", restored.addr["grpc"], "--name", r.name)
 		got := contents(t, connect(t, restored), "")
-		has, at := map[string]uint64{}, int64(-1)
-		for n := range operations {
-			operations[n].play(has)
-			if done := int64(n) + 1; done >= r.before && done <= r.after && maps.Equal(has, got) {
-				at = done
-				break
-			}
+		if !byMetric {
+			checkCut(t, r.name, operations, r.before, r.after, got)
+			continue
 		}
-		if at < 0 {
-			t.Errorf("backup %s has %d samples, which there were after none of the operations %d to %d", r.name, len(got), r.before, r.after)
+		for _, one := range list {
+			of := func(name string) bool { return strings.HasPrefix(name, strings.TrimSuffix(sampleName(one, 0), "0")) }
+			some := maps.Clone(got)
+			maps.DeleteFunc(some, func(name string, _ uint64) bool { return !of(name) })
+			var own []countedOperation // the others do nothing
+			for n := range operations {
+				o := operations[n]
+				if o.series != one {
+					o = countedOperation{}
+				}
+				own = append(own, o)
+			}
+			checkCut(t, r.name+" of "+one.Metric(), own, r.before, r.after, some)
 		}
 	}
 }
 
-// TestBackupOfClusterHasNoSnapshot: a backup of a cluster says that it is no cut, and is whole all the same.
-func TestBackupOfClusterHasNoSnapshot(t *testing.T) {
-	t.Parallel()
-	server := startServer(t, t.TempDir(), "--nodes", "2", "--shards", "2")
-	now := model{}
-	now.put(t, connect(t, server), randomSamples(t, rand.New(rand.NewPCG(2, 2)), "", 3))
-	target := backupTarget{name: filepath.Join(t.TempDir(), "backups")}
-	_, stderr := target.run(t, "backup", "--addr", server.addr["grpc"], "--name", "a")
-	if !strings.Contains(stderr, "without a snapshot") {
-		t.Errorf("it does not say that it is no cut: %s", stderr)
+// checkCut checks that got is what there was after one of the operations from the one before to the one after.
+func checkCut(t *testing.T, name string, operations []countedOperation, before, after int64, got map[string]uint64) {
+	t.Helper()
+	has := map[string]uint64{}
+	for n := range operations {
+		if operations[n].series != nil {
+			operations[n].play(has)
+		}
+		if done := int64(n) + 1; done >= before && done <= after && maps.Equal(has, got) {
+			return
+		}
 	}
-	restored := startServer(t, t.TempDir())
-	target.run(t, "restore", "--addr", restored.addr["grpc"])
-	now.compare(t, connect(t, restored))
+	t.Errorf("backup %s has %d samples, which there were after none of the operations %d to %d", name, len(got), before, after)
+}
+
+// TestSnapshotOfCluster: a snapshot of a cluster is read to the end whoever leads meanwhile, by any router, also while
+// deletes go on. When a node that holds a part of it is killed, reads say that it has ended; a new one has everything.
+func TestSnapshotOfCluster(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	for n := range 3 {
+		c.startNode(fmt.Sprint("n", n))
+	}
+	router := c.startRouter("--initial-nodes", "3")
+	other := c.startRouter("--initial-nodes", "3")
+	c.awaitCopies(router)
+	now := model{}
+	source := connect(t, router)
+	now.put(t, source, randomSamples(t, rand.New(rand.NewPCG(3, 3)), "", 40))
+	want := contents(t, source, "")
+	name, err := source.TakeSnapshot(t.Context(), []string{""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, metric := range []string{"m0", "m1", "m2"} {
+		if _, err := source.Delete(t.Context(), scan.Selector{Metric: metric}, scan.TimeMsMin, scan.TimeMsMax); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := source.Delete(t.Context(), scan.Selector{MetricAny: true}, scan.TimeMsMin, scan.TimeMsMax); err != nil {
+		t.Fatal(err)
+	}
+	c.drain(router, "n0") // its shards move and others lead them, while it holds what it took
+	for _, r := range []*testServer{router, other} {
+		if got, err := snapshotContents(t, connect(t, r), name); err != nil || !maps.Equal(got, want) {
+			t.Errorf("the snapshot has %d samples instead of %d, %v", len(got), len(want), err)
+		}
+	}
+	c.nodes[0].signal(syscall.SIGKILL)
+	c.nodes[0].wait()
+	if _, err := snapshotContents(t, connect(t, other), name); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("without a node that holds a part, reads end with %v", err)
+	}
+	if err := source.EndSnapshot(t.Context(), name); err != nil {
+		t.Logf("the end of a snapshot of which a node is gone: %v", err)
+	}
+	again := model{}
+	again.put(t, source, randomSamples(t, rand.New(rand.NewPCG(4, 4)), "", 10))
+	want = contents(t, source, "")
+	if name, err = source.TakeSnapshot(t.Context(), []string{""}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := snapshotContents(t, connect(t, other), name); err != nil || !maps.Equal(got, want) {
+		t.Errorf("the next snapshot has %d samples instead of %d, %v", len(got), len(want), err)
+	}
+	if err := source.EndSnapshot(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	if _, err := snapshotContents(t, connect(t, other), name); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("after its end, reads end with %v", err)
+	}
+}
+
+// snapshotContents returns the samples of a snapshot, by sampleName.
+func snapshotContents(t *testing.T, c *client.Client, name string) (map[string]uint64, error) {
+	has := map[string]uint64{}
+	query := client.Query{Selector: scan.Selector{MetricAny: true}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax}
+	query.Snapshot = name
+	for chunk, err := range c.Query(t.Context(), query) {
+		if err != nil {
+			return nil, err
+		}
+		for i, ms := range chunk.TimesMs {
+			has[sampleName(chunk.Series, ms)] = math.Float64bits(chunk.Values[i])
+		}
+	}
+	return has, nil
 }
