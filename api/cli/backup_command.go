@@ -77,9 +77,9 @@ const backupNameLayout = "20060102t150405z"
 
 // beginBackup begins a backup, named after the second if it has no name yet. Of those that
 // begin in the same second, the later ones are numbered.
-func beginBackup(ctx context.Context, store archive.Store, o *archive.WriterOptions) (*archive.Writer, error) {
+func beginBackup(ctx context.Context, store archive.Store, o archive.WriterOptions) (*archive.Writer, error) {
 	if o.Name != "" {
-		return archive.Begin(ctx, store, *o)
+		return archive.Begin(ctx, store, o)
 	}
 	const inSecondMax = 100
 	second := strings.ToLower(o.Now().UTC().Format(backupNameLayout))
@@ -88,7 +88,7 @@ func beginBackup(ctx context.Context, store archive.Store, o *archive.WriterOpti
 		if n > 1 {
 			o.Name = fmt.Sprintf("%s-%d", second, n)
 		}
-		w, err := archive.Begin(ctx, store, *o)
+		w, err := archive.Begin(ctx, store, o)
 		if !errors.Is(err, archive.ErrUsed) || n == inSecondMax {
 			return w, err
 		}
@@ -101,13 +101,8 @@ func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databa
 	if o.Cluster, err = c.ClusterName(ctx); err != nil {
 		return nil, err
 	}
-	if o.Name == "" {
-		if o.Name, err = archive.Unfinished(ctx, store, o.Cluster); err != nil {
-			return nil, err
-		}
-	}
 	for try := 1; ; try++ {
-		m, err = writeBackup(cmd, c, store, databases, &o, try <= snapshotTries)
+		m, err = writeBackup(cmd, c, store, databases, o, try <= snapshotTries)
 		if !errors.Is(err, client.ErrNotFound) || try > snapshotTries {
 			return m, err
 		}
@@ -118,10 +113,15 @@ func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databa
 // snapshotTries is how many snapshots a backup tries to read to the end; then it is made without one.
 const snapshotTries = 3
 
-// writeBackup makes a backup, or goes on with one, and notes its name. Errors: client.ErrNotFound when the snapshot that it
+// writeBackup makes a backup, or goes on with one. Errors: client.ErrNotFound when the snapshot that it
 // reads has ended.
-func writeBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databases []string, o *archive.WriterOptions, fromSnapshot bool) (*archive.Manifest, error) {
+func writeBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databases []string, o archive.WriterOptions, fromSnapshot bool) (m *archive.Manifest, err error) {
 	ctx := cmd.Context()
+	if o.Name == "" {
+		if o.Name, err = archive.Unfinished(ctx, store, o.Cluster); err != nil {
+			return nil, err
+		}
+	}
 	start := o.Now() // before anything is read
 	w, err := beginBackup(ctx, store, o)
 	if err != nil {

@@ -86,7 +86,8 @@ type fakeNode struct {
 	onOwner  func(owner string)                     // whom a scan is for, as nodes tell; nil: nothing
 	onScan   func()                                 // before a scan begins; nil: nothing
 	onChunk  func()                                 // before each chunk of a scan; nil: nothing
-	old      atomic.Bool                            // of a version without History
+	old      atomic.Bool                            // of a version without History and snapshots
+	kept     atomic.Int64                           // snapshots that are held
 	plain    atomic.Bool                            // of a version that does not know of steps
 	stale    atomic.Bool                            // answers reads that accept staleness
 	write    func(*series.Frame) []wire.PartOutcome // instead of the memory; nil: not
@@ -415,7 +416,7 @@ func (n *fakeNode) Scan(ctx context.Context, r *rpc.ScanRequest, sink rpc.ScanSi
 		n.onScan()
 	}
 	for i, shard := range r.Selector.Shards {
-		err := n.serves(shard, r.Freshness.StalenessMaxMs)
+		err := n.servesContents(shard, r.Freshness.StalenessMaxMs, r.Snapshot)
 		if err == nil {
 			err = n.scanShard(ctx, r, shard, r.AfterIDs[i], sink)
 		}
@@ -516,7 +517,7 @@ func (n *fakeNode) ListSeries(ctx context.Context, r *rpc.SeriesRequest, sink rp
 
 func (n *fakeNode) ListNames(ctx context.Context, r *rpc.NamesRequest) (names []string, ends []rpc.ShardEnd, err error) {
 	for _, shard := range r.Shards {
-		end := rpc.ShardEnd{Shard: shard, Err: n.serves(shard, r.Freshness.StalenessMaxMs)}
+		end := rpc.ShardEnd{Shard: shard, Err: n.servesContents(shard, r.Freshness.StalenessMaxMs, r.Snapshot)}
 		if end.Err == nil {
 			var some []string
 			m := n.world.shards[shard].memory

@@ -1,0 +1,187 @@
+package fanout
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/wire"
+	"github.com/tickmesh/tickmesh/node/rpc"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+)
+
+// TakeSnapshot keeps nothing: a fake's snapshot is what its memory has, and tells which node took it.
+func (n *fakeNode) TakeSnapshot(_ context.Context, shards []uint16) (name string, ends []rpc.ShardEnd, err error) {
+	if n.old.Load() {
+		return "", nil, wire.ErrVersion
+	}
+	for _, shard := range shards {
+		end := rpc.ShardEnd{Shard: shard, Err: n.serves(shard, 0)}
+		if end.Err == nil {
+			name = "of " + n.id
+		}
+		ends = append(ends, end)
+	}
+	if name != "" {
+		n.kept.Add(1)
+	}
+	return name, ends, nil
+}
+
+func (n *fakeNode) EndSnapshot(_ context.Context, name string) error {
+	if name != "of "+n.id {
+		return fmt.Errorf("%w: %s is not here", wire.ErrInternal, name)
+	}
+	n.kept.Add(-1)
+	return nil
+}
+
+// servesContents reports why a fake does not read a shard: of a snapshot it reads its own alone, whoever leads.
+func (n *fakeNode) servesContents(shard uint16, stalenessMaxMs uint64, snapshot string) error {
+	if snapshot == "" {
+		return n.serves(shard, stalenessMaxMs)
+	}
+	if n.kept.Load() == 0 || snapshot != "of "+n.id {
+		return fmt.Errorf("%w: %s", wire.ErrNotFound, snapshot)
+	}
+	return nil
+}
+
+// TestSnapshots: each shard of a snapshot is read where it was taken, also once others lead, and the end of the snapshot ends
+// all parts. A node that is of an older version, and one that has given its part up, refuse it.
+func TestSnapshots(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
+	w.fill(c, 40, 3)
+	ctx := t.Context()
+	everything := &scan.Request{Selector: scan.Selector{MetricAny: true}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: 1}
+	read := func(s scan.Source) (samples int, err error) {
+		err = s.Scan(ctx, everything, func(_ int, chunk *scan.Chunk) error { samples += len(chunk.Times); return nil })
+		return samples, err
+	}
+	want, err := read(c.Source(scan.Consistency{}))
+	if err != nil || want == 0 {
+		t.Fatal(want, err)
+	}
+	w.setFaults(faults{refuse: 3, hideLeader: 3})
+	name, err := c.TakeSnapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.setFaults(faults{})
+	w.mu.Lock()
+	for shard := range w.leader {
+		w.leader[shard] = (w.leader[shard] + 1) % len(w.nodes)
+	}
+	w.mu.Unlock()
+	source, done, err := c.SnapshotOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if got, err := read(source); err != nil || got != want {
+		t.Errorf("%d samples instead of %d, %v", got, want, err)
+	}
+	if databases, err := source.Databases(ctx); err != nil || len(databases) == 0 {
+		t.Errorf("databases %q, %v", databases, err)
+	}
+	if err := c.EndSnapshot(ctx, name); err != nil {
+		t.Error(err)
+	}
+	checkNoneKept(t, w)
+	if _, err := read(source); !errors.Is(err, wire.ErrNotFound) {
+		t.Errorf("after its end: %v", err)
+	}
+	w.nodes[1].old.Store(true)
+	if _, err := c.TakeSnapshot(ctx); !errors.Is(err, wire.ErrVersion) {
+		t.Errorf("with a node of an older version: %v", err)
+	}
+	checkNoneKept(t, w)
+}
+
+func checkNoneKept(t *testing.T, w *world) {
+	t.Helper()
+	for _, n := range w.nodes {
+		if kept := n.kept.Load(); kept != 0 {
+			t.Errorf("node %s keeps %d snapshots", n.id, kept)
+		}
+	}
+}
+
+// TestSnapshotOfAnotherProcess: only the process that took a part is believed: one of an older version would ignore the name
+// of the snapshot and answer with what there is now.
+func TestSnapshotOfAnotherProcess(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
+	w.fill(c, 10, 3)
+	name, err := c.TakeSnapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := parseSnapshot(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parts {
+		p.Process++
+	}
+	b, err := proto.Marshal(&nodev1.ClusterSnapshot{Parts: parts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, done, err := c.SnapshotOf(base64.RawURLEncoding.EncodeToString(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if _, err := source.Databases(t.Context()); !errors.Is(err, wire.ErrNotFound) {
+		t.Errorf("names: %v", err)
+	}
+	request := &scan.Request{Selector: scan.Selector{MetricAny: true}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: 1}
+	if err := source.Scan(t.Context(), request, func(int, *scan.Chunk) error { return nil }); !errors.Is(err, wire.ErrNotFound) {
+		t.Errorf("a scan: %v", err)
+	}
+}
+
+// FuzzSnapshotName: whatever name a client sends, there is one part for each shard, which says that it has it, or
+// wire.ErrNotFound.
+func FuzzSnapshotName(f *testing.F) {
+	b, err := proto.Marshal(&nodev1.ClusterSnapshot{Parts: []*nodev1.SnapshotPart{{Node: "a", Name: "x", Shards: []uint32{0, 2}}, {Node: "b", Name: "y", Shards: []uint32{1}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(base64.RawURLEncoding.EncodeToString(b))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, name string) {
+		parts, err := parseSnapshot(name)
+		var byShard []*nodev1.SnapshotPart
+		if err == nil {
+			byShard, err = partsByShard(parts, 3)
+		}
+		if err != nil {
+			if !errors.Is(err, wire.ErrNotFound) {
+				t.Fatal(err)
+			}
+			return
+		}
+		for shard, p := range byShard {
+			times := 0
+			for _, other := range parts {
+				for _, s := range other.GetShards() {
+					if int(s) == shard {
+						times++
+					}
+				}
+			}
+			if p.GetName() == "" || times != 1 {
+				t.Fatalf("shard %d is in %d parts of %v", shard, times, parts)
+			}
+		}
+	})
+}
