@@ -1,6 +1,7 @@
 package process
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,8 +13,11 @@ import (
 	"syscall"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
 // countedOperation is a write of one sample, or a delete of all samples of its series.
@@ -187,14 +191,16 @@ func TestSnapshotOfCluster(t *testing.T) {
 	if _, err := source.Delete(t.Context(), scan.Selector{MetricAny: true}, scan.TimeMsMin, scan.TimeMsMax); err != nil {
 		t.Fatal(err)
 	}
-	c.drain(router, "n0") // its shards move and others lead them, while it holds what it took
+	holder := holderOf(t, name)
+	c.drain(router, holder) // its shards move and others lead them, while it holds what it took
 	for _, r := range []*testServer{router, other} {
 		if got, err := snapshotContents(t, connect(t, r), name); err != nil || !maps.Equal(got, want) {
 			t.Errorf("the snapshot has %d samples instead of %d, %v", len(got), len(want), err)
 		}
 	}
-	c.nodes[0].signal(syscall.SIGKILL)
-	c.nodes[0].wait()
+	killed := c.nodes[int(holder[1]-'0')]
+	killed.signal(syscall.SIGKILL)
+	killed.wait()
 	if _, err := snapshotContents(t, connect(t, other), name); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("without a node that holds a part, reads end with %v", err)
 	}
@@ -216,6 +222,26 @@ func TestSnapshotOfCluster(t *testing.T) {
 	if _, err := snapshotContents(t, connect(t, other), name); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("after its end, reads end with %v", err)
 	}
+}
+
+// holderOf returns a node that holds shards of a snapshot.
+func holderOf(t *testing.T, name string) string {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &nodev1.ClusterSnapshot{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range m.GetParts() {
+		if len(p.GetShards()) > 0 {
+			return p.GetNode()
+		}
+	}
+	t.Fatalf("no shard is in %v", m)
+	return ""
 }
 
 // snapshotContents returns the samples of a snapshot, by sampleName.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node/rpc"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -102,7 +103,7 @@ func TestSnapshots(t *testing.T) {
 	if _, err := c.TakeSnapshot(ctx); !errors.Is(err, wire.ErrVersion) {
 		t.Errorf("with a node of an older version: %v", err)
 	}
-	checkNoneKept(t, w)
+	// What a node takes while the call is given up is told to nobody, and ends by itself there.
 }
 
 func checkNoneKept(t *testing.T, w *world) {
@@ -140,12 +141,34 @@ func TestSnapshotOfAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer done()
-	if _, err := source.Databases(t.Context()); !errors.Is(err, wire.ErrNotFound) {
+	// The error is of one kind: a client would go on trying if it were unavailable, too.
+	if _, err := source.Databases(t.Context()); !errors.Is(err, wire.ErrNotFound) || errors.Is(err, wire.ErrWrongNode) {
 		t.Errorf("names: %v", err)
 	}
 	request := &scan.Request{Selector: scan.Selector{MetricAny: true}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: 1}
 	if err := source.Scan(t.Context(), request, func(int, *scan.Chunk) error { return nil }); !errors.Is(err, wire.ErrNotFound) {
 		t.Errorf("a scan: %v", err)
+	}
+}
+
+// TestSnapshotWithoutItsNode: when a node that holds a part does not answer, the snapshot has ended, and is not only unavailable: no
+// repetition helps.
+func TestSnapshotWithoutItsNode(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, ReadTimeout: 100 * time.Millisecond})
+	w.fill(c, 10, 3)
+	name, err := c.TakeSnapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes[2].stop()
+	source, done, err := c.SnapshotOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if _, err := source.Databases(t.Context()); !errors.Is(err, wire.ErrNotFound) || errors.Is(err, series.ErrUnavailable) {
+		t.Errorf("names: %v", err)
 	}
 }
 
