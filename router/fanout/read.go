@@ -311,7 +311,7 @@ func (g *gather) end(o *group, r *shardRead, err error) {
 	var notLeader *wire.NotLeaderError
 	switch {
 	case g.source.parts != nil && errors.Is(err, wire.ErrWrongNode):
-		g.failLocked(fmt.Errorf("%w: %v", errSnapshotEnded, err)) //nolint:errorlint // of one kind: callers repeat what the cause stands for
+		g.failLocked(fmt.Errorf("%w: %v", errSnapshotEnded, err)) // of one kind: callers repeat what the cause stands for
 	case errors.As(err, &notLeader):
 		if g.cluster.pointed(v, r.shard, n, notLeader.Leader) && r.redirects < redirectsMax {
 			r.err, r.due = err, now
@@ -347,7 +347,7 @@ func (g *gather) againLocked(r *shardRead, err error, now time.Time) {
 		return
 	}
 	if g.source.parts != nil {
-		g.failLocked(fmt.Errorf("%w: the node that holds shard %d has not answered in %v: %v", errSnapshotEnded, r.shard, g.cluster.options.Limits.ReadTimeout, err)) //nolint:errorlint // as above
+		g.failLocked(fmt.Errorf("%w: the node that holds shard %d has not answered in %v: %v", errSnapshotEnded, r.shard, g.cluster.options.Limits.ReadTimeout, err))
 		return
 	}
 	err = fmt.Errorf("%w: nobody has answered for shard %d in %v: %w", series.ErrUnavailable, r.shard, g.cluster.options.Limits.ReadTimeout, err)
