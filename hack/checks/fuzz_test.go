@@ -29,6 +29,7 @@ var unfuzzed = map[string]string{
 	"api/v1alpha1/schematest": "Read takes definitions of this repository",
 	"e2e/auditor":             "readDigests asks nodes, and decodes nothing itself",
 	"e2e/bench":               "parseSchedstat reads a file of the kernel, and its errors end a measurement",
+	"e2e/cmd/sink":            "reads what the bench tool of this repository sends",
 	"e2e/promdiff":            "ParseAnswer reads answers of a Prometheus that a test has started, by encoding/json",
 	"e2e/sim":                 "the simulator reads entries that its own nodes have made: whatever is wrong with them fails the run",
 	"hack/kubebuilder":        "files of this repository",
