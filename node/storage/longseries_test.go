@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -116,6 +118,53 @@ func TestOneLongSeriesAtATime(t *testing.T) {
 		if a.top > alone.top || a.awaits > alone.awaits || a.awaits > 8*4 {
 			t.Errorf("%d workers: %d bytes at most after %d charges, one alone %d after %d", parallel, a.top, a.awaits, alone.top, alone.awaits)
 		}
+	}
+}
+
+// TestStepsStreamLongSeries: steps at whole hours hold no more of a long series whose newest samples are in pages than other steps do,
+// and have the ends of its segment beside them.
+func TestStepsStreamLongSeries(t *testing.T) {
+	l := newRollupLab(t, 1)
+	put := func(fromMs, stepMs int64, count int) {
+		var batch series.BatchEncoder
+		only := batch.Define(benchKey(0))
+		for i := range int64(count) {
+			batch.Append(only, fromMs+i*stepMs, i*i%1009, 1)
+		}
+		l.apply(entry.Samples, samplesBody(batch.AppendTo(nil)))
+	}
+	const minutes = (rollupDays-1)*24*60 - 30 // pages begin within an hour
+	put(rollupStartMs, 60_000, minutes)
+	l.settle()
+	put(rollupStartMs+minutes*60_000, 500, 4*longSamples)
+	held := func(stepMs int64) (top int64) {
+		a, before := newSharedAccount(nil), l.e.Stats().ScannedRollups
+		request := requestOf(a, 1)
+		request.ToMs = rollupStartMs + rollupDays*segment.DayMs
+		samples := l.scanned(&scan.Request{ToMs: request.ToMs})
+		request.Steps = &scan.Steps{FirstMs: rollupStartMs, StepMs: stepMs, LastMs: request.ToMs, RangeMs: 2 * segment.HourMs, Function: scan.StepLast}
+		got := l.scanned(request)[string(benchKey(0))]
+		model := scantest.NewMemory()
+		of := samples[string(benchKey(0))]
+		for i, at := range of.Times {
+			if err := model.Put(benchKey(0), series.Sample{TimeMs: at, Value: of.Values[i]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := scantest.Collect(t.Context(), model, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := samplesOf(got), samplesOf(want[string(benchKey(0))]); a != b {
+			t.Fatalf("steps of %d ms:\n got %s\nwant %s", stepMs, a, b)
+		}
+		if used := l.e.Stats().ScannedRollups - before; (used > 0) != (stepMs == segment.HourMs) {
+			t.Errorf("steps of %d ms: %d rollups", stepMs, used)
+		}
+		return a.top
+	}
+	if samples, ends := held(segment.HourMs-1), held(segment.HourMs); ends > samples {
+		t.Errorf("%d bytes are held for steps at hours, %d for others", ends, samples)
 	}
 }
 

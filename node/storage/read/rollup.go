@@ -131,21 +131,39 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 	if !r.rollupsLikely(ref.Shard, fromMs, toMs, plan) {
 		return r.Read(ref, fromMs, toMs, emit)
 	}
-	_, err = r.readPages(ref, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
+	within := segment.TimeRange{FromMs: fromMs, ToMs: toMs}
+	ordered, err := r.readPages(ref, within)
 	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
 	r.Park()
-	if err == nil {
-		err = r.decodeOverlay(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, overlayPointBytes+mergedPointBytes)
+	if err != nil {
+		return err
+	}
+	streamed := ordered && plan.endsOfMs > 0 && len(r.chain) >= streamPagesMin
+	if streamed {
+		if err = r.findBlocks(ref, stones, fromMs, toMs); err != nil {
+			r.source.o.Files.NoteDamage(ref.Shard, err)
+			return err
+		}
+		streamed = r.pagesAreLater()
+	}
+	if streamed {
+		r.overlay.Reset()
+		err = r.charge(0, overlayPointBytes)
+	} else {
+		err = r.decodeOverlay(ref, stones, within, overlayPointBytes+mergedPointBytes)
 	}
 	if err != nil {
 		return err
 	}
-	err = r.source.Lacks(r.Version, ref.Shard, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
+	err = r.source.Lacks(r.Version, ref.Shard, within)
 	if err == nil {
-		err = r.findClean(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, plan)
+		err = r.findClean(ref, stones, within, plan)
 	}
 	if err == nil {
-		err = r.readMixed(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, plan, emit, emitRollups)
+		err = r.readMixed(ref, stones, within, plan, emit, emitRollups)
+	}
+	if err == nil && streamed {
+		return r.streamPages(ref, stones, within, emit) // behind the ends of an hour, too, of which they have the rest
 	}
 	if err != nil {
 		r.source.o.Files.NoteDamage(ref.Shard, err)
