@@ -88,7 +88,7 @@ type Windows struct {
 	RecordedDigests bool
 }
 
-// Widths of what EndsOfMs tells of.
+// The hour and the day of Request.EndsOfMs.
 const (
 	HourMs int64 = 60 * 60 * 1000
 	DayMs        = 24 * HourMs
@@ -103,7 +103,7 @@ type Request struct {
 	Limits       Limits
 
 	// EndsOfMs lets a scan of samples leave out those that are neither the first nor the last one of an hour of UTC
-	// (HourMs), or of a day (DayMs); 0: none. It is for who looks for the newest sample at whole hours or days.
+	// (HourMs), or of a day (DayMs); 0: it leaves out none. It is for callers that look for the newest sample at whole hours or days.
 	EndsOfMs int64
 
 	Parallel int // visitors running at once; 0 or 1: one

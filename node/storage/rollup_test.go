@@ -575,6 +575,11 @@ func TestDamagedRollups(t *testing.T) {
 			FirstMs: rollupStartMs, StepMs: segment.HourMs, LastMs: rollupStartMs + rollupDays*segment.DayMs, RangeMs: 300_000, Function: scan.StepNewest,
 		}}, samplesOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 2500, 11 })
 	})
+	t.Run("steps of days", func(t *testing.T) {
+		testDamagedRollups(t, scan.Request{Steps: &scan.Steps{
+			FirstMs: rollupStartMs, StepMs: segment.DayMs, LastMs: rollupStartMs + rollupDays*segment.DayMs, RangeMs: 300_000, Function: scan.StepLast,
+		}}, samplesOf, func(m *segment.Meta) (from, step int64) { return m.Bytes - 900, 4 })
+	})
 	t.Run("digests", func(t *testing.T) { // which lie at the end
 		testDamagedRollups(t, scan.Request{Windows: &scan.Windows{
 			WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: true,

@@ -82,9 +82,9 @@ func ScanShort(ctx context.Context, reader Reader, request *scan.Request, visit,
 	return nil
 }
 
-// endsSeenBy returns the hours or days of which the first and the last samples are enough, as the results are the same
-// for these alone; 0: all samples are needed. At whole hours the newest one is among those of hours, and so is one of the samples that a
-// step can see, if there are any.
+// endsSeenBy returns the width of the hours or days whose first and last samples are enough: with these alone the results are
+// the same. 0: all samples are needed. The newest sample at a whole hour is the first of that hour, where it has that very time, or else
+// the last of an hour before; and where a step sees any sample, it sees the newest one.
 func endsSeenBy(s *scan.Steps) int64 {
 	switch s.Function {
 	case scan.StepNewest, scan.StepLast, scan.StepPresent:

@@ -8,9 +8,9 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// Who looks for the newest sample at whole hours or days (scan.Request.EndsOfMs) is told the first and the last
-// sample of each, where a segment has them: those of days that one segment alone tells of, and none of whose
-// samples is NaN, as a marker of staleness is, since rollups leave these out.
+// A caller that looks for the newest sample at whole hours or days (scan.Request.EndsOfMs) gets the first and the last
+// sample of each, where a segment has them: on days that one segment alone tells of, and that have no sample
+// which is NaN, as a marker of staleness is, since rollups leave these out.
 
 const (
 	// endsDaysMin is the shortest range of which ends are read: one day at least of it is whole.
@@ -30,17 +30,13 @@ func planEnds(request *scan.Request) rollupPlan {
 	return rollupPlan{widthMs: segment.DayMs, endsOfMs: request.EndsOfMs}
 }
 
-// endsServedBy reports whether a segment has ends of hours or days that are less to read than its samples.
-func endsServedBy(m *segment.Meta, widthMs int64) bool {
-	if !m.HourEnds || widthMs == segment.DayMs && !m.DayRollups {
-		return false
-	}
+// endsAreLess reports whether the ends of hours or days of a segment are less to read than its samples.
+func endsAreLess(m *segment.Meta, widthMs int64) bool {
 	return m.Samples/endsSamplesMin >= m.Series*((m.MaxMs-m.MinMs)/widthMs+1)
 }
 
-// readEnds emits the hours or days of a span, with their ends, but for days that have NaN, whose samples it reads:
-// it emits what lies between at and a time by samples. At is moved behind what is read; where something is damaged it
-// ends before that.
+// readEnds emits the hours or days of a span, with their ends. Days that have NaN it leaves to samples, which emits all
+// from at to a time. It moves at behind what it has read, and stops before what is damaged.
 func (r *Reader) readEnds(ref series.Ref, s segment.ExactSpan, plan rollupPlan, at *int64, samples func(toMs int64) error, emit func([]segment.Rollup) error) error {
 	for from := s.FromMs; from < s.ToMs; {
 		to := min(s.ToMs, from+endsDaysAtOnce*segment.DayMs)

@@ -20,7 +20,7 @@ type rollupPlan struct {
 	digests bool  // of days, which are recorded beside the rollups
 	windows *scan.Windows
 
-	endsOfMs int64 // of what no windows are wanted, but the ends, in whole days: see planEnds; 0: windows are
+	endsOfMs int64 // no windows are wanted, but the ends of hours or days, on days that are whole: see planEnds; 0: windows
 }
 
 // servedBy reports whether a segment has the rollups that are wanted, if any are.
@@ -29,17 +29,17 @@ func (p *rollupPlan) servedBy(m *segment.Meta) bool {
 	case p.widthMs == 0:
 		return false
 	case p.endsOfMs > 0:
-		return endsServedBy(m, p.endsOfMs)
+		return endsIn(m, p.endsOfMs) && endsAreLess(m, p.endsOfMs)
 	case p.digests:
 		return m.DayDigests
 	default:
-		return m.Rollups && (m.ScanSums || !p.sums) && (!p.ends || p.endsIn(m))
+		return m.Rollups && (m.ScanSums || !p.sums) && (!p.ends || endsIn(m, p.widthMs))
 	}
 }
 
-// endsIn reports whether a segment has first and last values of the rollups.
-func (p *rollupPlan) endsIn(m *segment.Meta) bool {
-	if p.widthMs == segment.DayMs {
+// endsIn reports whether a segment has first and last values of the rollups of a width.
+func endsIn(m *segment.Meta, widthMs int64) bool {
+	if widthMs == segment.DayMs {
 		return m.DayRollups
 	}
 	return m.HourEnds

@@ -7,9 +7,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// The ends of an hour are its first and its last sample other than NaN. They have pages beside those of the
-// hours' rollups, of which every record has its ends: who asks for sums or extremes does not read them, and older
-// programs do not know them.
+// The ends of an hour are its first and its last sample other than NaN. Every hour that has a rollup has them, in
+// pages of their own: queries for sums or extremes need not read them, and older programs, which do not know them,
+// pass them over.
 
 // What else the head of a record tells, besides the time of the first sample.
 const (
