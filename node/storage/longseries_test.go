@@ -3,13 +3,13 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -141,23 +141,9 @@ func TestStepsStreamLongSeries(t *testing.T) {
 		a, before := newSharedAccount(nil), l.e.Stats().ScannedRollups
 		request := requestOf(a, 1)
 		request.ToMs = rollupStartMs + rollupDays*segment.DayMs
-		samples := l.scanned(&scan.Request{ToMs: request.ToMs})
+		model := modelOf(t, l.scanned(&scan.Request{ToMs: request.ToMs}))
 		request.Steps = &scan.Steps{FirstMs: rollupStartMs, StepMs: stepMs, LastMs: request.ToMs, RangeMs: 2 * segment.HourMs, Function: scan.StepLast}
-		got := l.scanned(request)[string(benchKey(0))]
-		model := scantest.NewMemory()
-		of := samples[string(benchKey(0))]
-		for i, at := range of.Times {
-			if err := model.Put(benchKey(0), series.Sample{TimeMs: at, Value: of.Values[i]}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := scantest.Collect(t.Context(), model, request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a, b := samplesOf(got), samplesOf(want[string(benchKey(0))]); a != b {
-			t.Fatalf("steps of %d ms:\n got %s\nwant %s", stepMs, a, b)
-		}
+		l.compareWithModel(fmt.Sprintf("steps of %d ms", stepMs), request, model)
 		if used := l.e.Stats().ScannedRollups - before; (used > 0) != (stepMs == segment.HourMs) {
 			t.Errorf("steps of %d ms: %d rollups", stepMs, used)
 		}

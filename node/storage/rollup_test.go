@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/read"
@@ -192,14 +191,7 @@ func (l *rollupLab) checkDigests(what string, fromMs, toMs int64, samples map[st
 // checkSteps compares what steps, at whole hours and elsewhere, see of the samples with the slow model's.
 func (l *rollupLab) checkSteps(what string, fromMs, toMs int64, samples map[string]*scan.Chunk) {
 	l.t.Helper()
-	model := scantest.NewMemory()
-	for key, of := range samples {
-		for i, at := range of.Times {
-			if err := model.Put(series.Key(key), series.Sample{TimeMs: at, Value: of.Values[i]}); err != nil {
-				l.t.Fatal(err)
-			}
-		}
-	}
+	model := modelOf(l.t, samples)
 	for range 6 {
 		s := &scan.Steps{
 			FirstMs:  rollupStartMs + (l.rng.Int64N(4)-2)*[]int64{7 * segment.HourMs, segment.DayMs}[l.rng.IntN(2)] + l.rng.Int64N(5)/4,
@@ -209,20 +201,7 @@ func (l *rollupLab) checkSteps(what string, fromMs, toMs int64, samples map[stri
 		}
 		s.LastMs = s.FirstMs + l.rng.Int64N(rollupDays*segment.DayMs/s.StepMs)*s.StepMs
 		request := &scan.Request{FromMs: max(fromMs, s.FirstMs-s.RangeMs+1), ToMs: min(toMs, s.LastMs), Steps: s}
-		got := l.scanned(request)
-		chunks, err := scantest.Collect(context.Background(), model, request)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		for key, want := range chunks {
-			if have := got[key]; have == nil || samplesOf(have) != samplesOf(want) {
-				l.t.Fatalf("%s: %+v in [%d, %d]:\n got %s\nwant %s", what, *s, request.FromMs, request.ToMs, samplesOf(have), samplesOf(want))
-			}
-			delete(got, key)
-		}
-		if len(got) > 0 {
-			l.t.Fatalf("%s: %d series have values at steps, and the model has none", what, len(got))
-		}
+		l.compareWithModel(fmt.Sprintf("%s: %+v", what, *s), request, model)
 	}
 }
 
