@@ -34,6 +34,13 @@ func (l *rollupLab) writeEnds(fromMs, stepMs, count int64, odd int) {
 // disturb does some of what rollups do not tell of, at the ends of hours and beside them.
 func (l *rollupLab) disturb(startMs, days int64) {
 	hour := func() int64 { return startMs + l.rng.Int64N(days*24)*segment.HourMs + l.rng.Int64N(3) - 1 }
+	if l.rng.IntN(2) == 0 { // NaN and markers of staleness, in the same files as the other samples
+		for range 20 {
+			l.writeEnds(hour(), 1, 1, 1)
+		}
+		l.settle()
+		l.compact(60)
+	}
 	if l.rng.IntN(2) == 0 {
 		l.writeEnds(hour(), 1+l.rng.Int64N(1000), 1+l.rng.Int64N(5), 3) // in the place of others
 	}
