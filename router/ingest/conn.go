@@ -62,7 +62,7 @@ func (c *conn) readSocket(p []byte) (int, error) {
 // Bounds of a lingering close.
 const (
 	lingerTimeout  = time.Second
-	lingerBytesMax = 4 << 20
+	lingerBytesMax = 32 << 20
 )
 
 // shut closes the connection. A client that may still be sending gets the time
