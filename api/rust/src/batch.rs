@@ -156,3 +156,72 @@ impl<I: Iterator<Item = Sample>> Iterator for Batches<I> {
         (batch.points() > 0).then_some(Ok(batch))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+
+    /// Checks that batches have all of the samples in order, none is larger than allowed, and none could take the first
+    /// sample of the next by much.
+    fn check(samples: &[Sample], full: impl Fn(usize, usize) -> bool) {
+        let batches: Vec<_> = Batches::new(samples.iter().cloned()).map(Result::unwrap).collect();
+        let mut found = Vec::new();
+        for (n, batch) in batches.iter().enumerate() {
+            let id = proto::BatchId {
+                session: u64::MAX,
+                counter: u64::MAX,
+            };
+            let message = batch.to_message(id, proto::WriteLevel::All);
+            let bytes = message.encoded_len();
+            assert!(
+                bytes <= BATCH_BYTES_MAX && batch.points() <= BATCH_POINTS_MAX,
+                "{bytes} bytes"
+            );
+            assert!(
+                n + 1 == batches.len() || full(batch.points(), bytes),
+                "{} points, {bytes} bytes",
+                batch.points()
+            );
+            let mut time_ms = 0;
+            for (i, handle) in message.handles.iter().enumerate() {
+                time_ms += message.time_deltas_ms[i];
+                let series = message.definitions[*handle as usize].series.clone().unwrap();
+                found.push(Sample::new(
+                    &Series::of_message(series).unwrap(),
+                    time_ms,
+                    message.values[i],
+                ));
+            }
+        }
+        assert!(batches.len() > 1);
+        assert_eq!(found, samples);
+    }
+
+    #[test]
+    fn a_write_is_divided_by_bytes() {
+        let value = "x".repeat(1000);
+        let samples: Vec<_> = (0..10_000)
+            .map(|n| {
+                let series = Series::new("m", [("n", &format!("{n}")), ("long", &value)]).unwrap();
+                Sample::new(&series, if n % 2 == 0 { i64::MAX / 4 } else { -i64::MAX / 4 }, n.into())
+            })
+            .collect();
+        check(&samples, |_, bytes| bytes > BATCH_BYTES_MAX / 10 * 9);
+        let many_tags: Vec<_> = (0..2_000)
+            .map(|n| {
+                let tags = (0..300).map(|tag| (format!("{tag}"), format!("{n}")));
+                Sample::new(&Series::new("m", tags).unwrap(), n, 0.0)
+            })
+            .collect();
+        check(&many_tags, |_, bytes| bytes > BATCH_BYTES_MAX / 2);
+    }
+
+    #[test]
+    fn a_write_is_divided_by_points() {
+        let series = Series::without_tags("m").unwrap();
+        let samples: Vec<_> = (0..120_000).map(|t| Sample::new(&series, t, 0.0)).collect();
+        check(&samples, |points, _| points == BATCH_POINTS_MAX);
+    }
+}

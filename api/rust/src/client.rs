@@ -2,13 +2,13 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::answer::{Answer, Page};
 use crate::batch::{Batch, Batches, Delivered, Refusals};
 use crate::calls::{Calls, Method, Waits};
 use crate::endpoint::Endpoints;
-use crate::error::{Error, ErrorKind, WriteError};
+use crate::error::{Error, ErrorKind, WriteCause, WriteError};
 use crate::model::{Chunk, Sample, Series};
 use crate::name::Name;
 use crate::options::{ClientBuilder, Settings, WriteLevel};
@@ -77,23 +77,31 @@ impl Client {
     /// Writes samples and waits for the answer; of equal series and time the last one counts.
     ///
     /// They go in batches that a message can hold, one after the other, each repeated with its id until the write
-    /// timeout. Returns what the first batch that failed ended with: those before it are written, those behind are not
-    /// sent. [`Error::Write`] where the server refused series.
+    /// timeout. Returns what the first batch that failed ended with: those before it are written, those after it are not
+    /// sent. [`Error::Write`] where the server refused series, the failure, if any, being its first cause.
     pub async fn write<I>(&self, samples: I) -> Result<(), Error>
     where
         I: IntoIterator<Item = Sample>,
     {
-        let mut refused = Vec::new();
+        let mut lost = WriteError::default();
         for batch in Batches::new(samples.into_iter()) {
-            let delivered = self.0.deliver(batch?, &self.0.session).await;
-            refused.extend(delivered.refused);
-            match delivered.failed {
-                Some((_, error)) if refused.is_empty() => return Err(error),
-                Some(failed) => return Err(WriteError::of(refused, Some(failed)).map_or_else(no_reason, Into::into)),
-                None => {}
+            let delivered = match batch {
+                Ok(batch) => self.0.deliver(batch, &self.0.session).await,
+                Err(error) => Delivered {
+                    refused: Vec::new(),
+                    failed: Some((0, error)),
+                },
+            };
+            lost.add_refused(delivered.refused);
+            if let Some((points, error)) = delivered.failed {
+                if lost.total == 0 {
+                    return Err(error);
+                }
+                lost.add(points, WriteCause::Failed(error));
+                break;
             }
         }
-        WriteError::of(refused, None).map_or(Ok(()), |e| Err(e.into()))
+        lost.into_result()
     }
 
     /// Begins the options of a [`Writer`](crate::Writer), which gathers samples into batches and sends them in the
@@ -208,10 +216,6 @@ impl Client {
     }
 }
 
-fn no_reason() -> Error {
-    Error::new(ErrorKind::Internal, "a write failed without a reason")
-}
-
 impl Shared {
     /// Writes a batch, repeated with its id; what is refused for now follows in batches of its own.
     pub(crate) async fn deliver(&self, batch: Batch, session: &Session) -> Delivered {
@@ -245,7 +249,12 @@ impl Shared {
             WriteLevel::Majority => proto::WriteLevel::Unspecified,
             WriteLevel::All => proto::WriteLevel::All,
         };
-        let id = session.take().await;
+        let id = timeout_at(until, session.take()).await.map_err(|_| {
+            Error::new(
+                ErrorKind::Deadline,
+                "other writes of the client are in the way for too long",
+            )
+        })?;
         let request = proto::WriteRequest {
             batch: Some(batch.to_message(id.to_message(), level)),
         };

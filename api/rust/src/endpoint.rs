@@ -13,14 +13,18 @@ use crate::options::{Authorization, Tls};
 
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
-/// How far a server may be ahead of a client that reads: one call, and a connection.
+/// How far a server may be ahead of a client that reads. The connection has the largest window that there is: answers
+/// that nobody reads yet must not keep other answers from arriving over the same connection.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = (1 << 31) - 1;
 
 /// A server from which nothing comes is asked after so long, and is taken for dead when it does not answer for as long.
 /// Servers take more frequent questions as an attack. It is about processes that stand still; the kernel finds machines
 /// that are gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// Bounds connecting with the handshake of TLS, in which a process that stands still would not be noticed otherwise.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// Bounds how long an endpoint that fails is left alone.
 const REST_MIN: Duration = Duration::from_millis(100);
@@ -53,12 +57,15 @@ impl Endpoint {
         };
         let scheme = if tls.is_some() { "https" } else { "http" };
         let uri: http::Uri = format!("{scheme}://{address}").parse().map_err(|e| wrong(&e))?;
-        if uri.port().is_none() || uri.host().is_none_or(str::is_empty) || uri.path() != "/" {
+        // What else an address may have in a URI would not be used, or would hide which host is meant.
+        let more = address.contains(['/', '?', '#', '@']);
+        if more || uri.port_u16().is_none() || uri.host().is_none_or(str::is_empty) {
             return Err(wrong(&uri));
         }
         let mut transport = Transport::from(uri)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .connect_timeout(CONNECT)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);

@@ -87,13 +87,16 @@ pub enum Error {
     Write(Box<WriteError>),
 }
 
+/// Bounds the reasons that a [`WriteError`] holds.
+const CAUSES_MAX: usize = 16;
+
 /// Points that were refused, or of which nobody knows whether they were written.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct WriteError {
     /// Their number.
     pub points: usize,
-    /// The first reasons.
+    /// The first reasons, at most 16: failures, then refusals.
     pub causes: Vec<WriteCause>,
     /// The number of reasons in all.
     pub total: usize,
@@ -270,16 +273,33 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl WriteError {
-    /// Returns the error of refused series and what a batch failed with, if there is any.
-    pub(crate) fn of(refused: Vec<RefusedSeries>, failed: Option<(usize, Error)>) -> Option<Self> {
-        let mut points = refused.iter().map(|r| r.points).sum();
-        let mut causes: Vec<_> = refused.into_iter().map(WriteCause::Refused).collect();
-        if let Some((lost, error)) = failed {
-            points += lost;
-            causes.insert(0, WriteCause::Failed(error));
+    /// Adds points that were not written, and why.
+    pub(crate) fn add(&mut self, points: usize, cause: WriteCause) {
+        self.points += points;
+        self.total += 1;
+        let at = match cause {
+            WriteCause::Failed(_) => self.causes.partition_point(|c| matches!(c, WriteCause::Failed(_))),
+            WriteCause::Refused(_) => self.causes.len(),
+        };
+        if at < CAUSES_MAX {
+            self.causes.insert(at, cause);
+            self.causes.truncate(CAUSES_MAX);
         }
-        let total = causes.len();
-        (total > 0).then_some(Self { points, causes, total })
+    }
+
+    /// Adds series that a server has refused.
+    pub(crate) fn add_refused(&mut self, refused: Vec<RefusedSeries>) {
+        for r in refused {
+            self.add(r.points, WriteCause::Refused(r));
+        }
+    }
+
+    /// Returns an error when something was added.
+    pub(crate) fn into_result(self) -> Result<(), Error> {
+        if self.total == 0 {
+            return Ok(());
+        }
+        Err(Error::Write(Box::new(self)))
     }
 }
 
@@ -307,11 +327,5 @@ impl WriteCause {
             Self::Refused(r) => &r.error,
             Self::Failed(error) => error,
         }
-    }
-}
-
-impl From<WriteError> for Error {
-    fn from(error: WriteError) -> Self {
-        Self::Write(Box::new(error))
     }
 }

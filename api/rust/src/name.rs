@@ -12,6 +12,7 @@ use std::ops::Deref;
 /// assert_eq!(name.to_string(), "host");
 /// assert_eq!(name.as_str(), Some("host"));
 /// assert_eq!(name.as_bytes(), b"host");
+/// assert_eq!(tickmesh::Name::from(&name), name);
 /// assert_eq!(tickmesh::Name::from([0xff]).as_str(), None);
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -32,6 +33,12 @@ impl Name {
 impl<T: AsRef<[u8]>> From<T> for Name {
     fn from(bytes: T) -> Self {
         Self(bytes.as_ref().to_vec())
+    }
+}
+
+impl From<&Name> for Name {
+    fn from(name: &Name) -> Self {
+        name.clone()
     }
 }
 

@@ -98,43 +98,46 @@ impl Authorization {
             Self::Nobody => Ok(None),
             Self::Fixed(value) => Ok(Some(value.clone())),
             Self::Source(source) => {
-                let token = source().map_err(|e| Error::new(ErrorKind::Internal, format!("no token: {e}")))?;
-                let value = metadata_of(&format!("Bearer {}", token.trim()));
-                value
-                    .map(Some)
-                    .ok_or_else(|| Error::new(ErrorKind::Internal, "the token has control characters"))
+                let internal = |e: &dyn fmt::Display| Error::new(ErrorKind::Internal, format!("no token: {e}"));
+                let token = source().map_err(|e| internal(&e))?;
+                bearer(token.trim()).map(Some).map_err(|e| internal(&e))
             }
         }
     }
 
     /// Errors: `Options`.
     fn of(credentials: Option<&Credentials>) -> Result<Self, Error> {
-        let text = match credentials {
-            None => return Ok(Self::Nobody),
-            Some(Credentials::Source(source)) => return Ok(Self::Source(source.clone())),
-            Some(Credentials::Token(token)) if token.is_empty() || token.contains(char::is_whitespace) => {
-                return Err(wrong("the token is empty, or has spaces"));
-            }
-            Some(Credentials::Token(token)) => format!("Bearer {token}"),
+        match credentials {
+            None => Ok(Self::Nobody),
+            Some(Credentials::Source(source)) => Ok(Self::Source(source.clone())),
+            Some(Credentials::Token(token)) => bearer(token).map(Self::Fixed).map_err(wrong),
             Some(Credentials::User { name, .. }) if name.is_empty() || name.contains(':') => {
-                return Err(wrong("the user's name is empty, or has a colon"));
+                Err(wrong("the user's name is empty, or has a colon"))
             }
             Some(Credentials::User { name, password }) => {
-                let both = format!("{name}:{password}");
-                format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(both))
+                let both = base64::engine::general_purpose::STANDARD.encode(format!("{name}:{password}"));
+                metadata_of(&format!("Basic {both}")).map(Self::Fixed).map_err(wrong)
             }
-        };
-        metadata_of(&text)
-            .map(Self::Fixed)
-            .ok_or_else(|| wrong("the token has characters that no header can have"))
+        }
     }
 }
 
-fn metadata_of(text: &str) -> Option<MetadataValue<Ascii>> {
-    let mut value: MetadataValue<Ascii> = text.parse().ok()?;
-    value.set_sensitive(true);
-    Some(value)
+fn bearer(token: &str) -> Result<MetadataValue<Ascii>, &'static str> {
+    if token.is_empty() || token.contains(char::is_whitespace) {
+        return Err("the token is empty, or has spaces");
+    }
+    metadata_of(&format!("Bearer {token}"))
 }
+
+fn metadata_of(text: &str) -> Result<MetadataValue<Ascii>, &'static str> {
+    let value = text.parse::<MetadataValue<Ascii>>();
+    let mut value = value.map_err(|_| "the token has characters that no header can have")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Longer durations mean it: no clock ends before it, so that `Duration::MAX` is a timeout, too.
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// The options of a client, as its parts use them.
 #[derive(Debug, Clone)]
@@ -262,7 +265,7 @@ impl ClientBuilder {
 
     /// Returns the client, which connects when something is asked. Errors: `Options`, for what cannot work, or would be
     /// readable for everybody.
-    pub fn build(self) -> Result<Client, Error> {
+    pub fn build(mut self) -> Result<Client, Error> {
         if self.endpoints.is_empty() {
             return Err(wrong("no endpoints"));
         }
@@ -275,7 +278,16 @@ impl ClientBuilder {
                 )));
             }
         }
-        let s = &self.settings;
+        let s = &mut self.settings;
+        for duration in [
+            &mut s.attempt_timeout,
+            &mut s.write_timeout,
+            &mut s.call_timeout,
+            &mut s.backoff.min,
+            &mut s.backoff.max,
+        ] {
+            *duration = DURATION_MAX.min(*duration);
+        }
         if [s.attempt_timeout, s.write_timeout, s.call_timeout, s.backoff.min].contains(&Duration::ZERO) {
             return Err(wrong("a time of zero"));
         }

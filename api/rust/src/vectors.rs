@@ -13,7 +13,10 @@ use tokio::net::TcpListener;
 
 use crate::backoff::Backoff;
 use crate::error::{RpcDetail, RpcStatus};
-use crate::{Client, Error, Sample, Series, WriteCause, Writer, proto};
+use crate::{
+    Client, Error, ErrorKind, Query, Read, RefusedSeries, Sample, Selector, Series, WriteCause, WriteError, WriteLevel,
+    Writer, proto,
+};
 
 /// Returns the vectors.
 pub(crate) fn read() -> Value {
@@ -161,6 +164,28 @@ fn write(vector: &Value, received: &Mutex<Received>, message: &[u8], mut respond
     }
 }
 
+/// Returns an answer of two messages that lacks two shards.
+fn partial_scan() -> Bytes {
+    let chunk = |series, value| proto::SeriesChunk {
+        series,
+        columns: Some(proto::Columns {
+            time_deltas_ms: vec![1],
+            values: vec![value],
+            ..Default::default()
+        }),
+    };
+    let first = proto::ScanResponse {
+        chunks: vec![chunk(Some(Series::without_tags("m").unwrap().to_message()), 1.0)],
+        ..Default::default()
+    };
+    let last = proto::ScanResponse {
+        chunks: vec![chunk(None, 2.0)],
+        shards_missing: vec![3, 5],
+        ..Default::default()
+    };
+    [framed(&first), framed(&last)].concat().into()
+}
+
 /// Serves the calls of one connection.
 async fn serve(stream: tokio::net::TcpStream, vector: Arc<Value>, received: Arc<Mutex<Received>>) {
     let mut connection = h2::server::handshake(stream).await.unwrap();
@@ -175,6 +200,7 @@ async fn serve(stream: tokio::net::TcpStream, vector: Arc<Value>, received: Arc<
             }
             match head.uri.path() {
                 "/tickmesh.v1.WriteService/Write" => write(&vector, &received, &bytes[5..], respond),
+                "/tickmesh.v1.QueryService/Scan" => answer(respond, Some(partial_scan()), trailers(0, None)),
                 _ => answer(
                     respond,
                     Some(framed(&proto::GetServerInfoResponse::default())),
@@ -303,4 +329,108 @@ async fn batches_of_a_writer_are_repeated_as_the_vectors_say() {
     for vector in rows("retries") {
         retry(vector, true).await;
     }
+}
+
+#[tokio::test]
+async fn what_an_answer_lacks_comes_after_what_it_has() {
+    let (address, _) = play(json!({})).await;
+    let client = Client::builder([address]).build().unwrap();
+    let query = Query::new(Selector::metric("m"), 0..=9).read(Read::new().allow_partial());
+    let mut answer = client.query(&query).await.unwrap();
+    for want in [1.0, 2.0] {
+        let chunk = answer.next().await.unwrap().unwrap();
+        assert_eq!((chunk.series.metric() == "m", &chunk.values[..]), (true, &[want][..]));
+    }
+    let error = answer.next().await.unwrap().unwrap_err();
+    let Error::Partial { shards } = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((&shards[..], error.kind()), (&[3, 5][..], ErrorKind::Partial));
+    assert!(answer.next().await.is_none());
+    let collected = client.query(&query).await.unwrap().collect().await;
+    assert_eq!(collected.unwrap_err().kind(), ErrorKind::Partial);
+}
+
+#[tokio::test]
+async fn a_level_that_a_server_does_not_know_is_told() {
+    let (address, received) = play(json!({"answers": [{}]})).await;
+    let client = Client::builder([address]).write_level(WriteLevel::All).build().unwrap();
+    let sample = Sample::new(&Series::without_tags("m").unwrap(), 1, 1.0);
+    assert_eq!(client.write([sample]).await.unwrap_err().kind(), ErrorKind::Version);
+    assert_eq!(received.lock().unwrap().batches.len(), 1);
+}
+
+#[tokio::test]
+async fn refusals_are_told_with_the_failure_that_came_after_them() {
+    let (address, received) = play(json!({"answers": [{"refused": {"a": {"error": "SERIES_LIMIT"}}}]})).await;
+    let client = Client::builder([address]).build().unwrap();
+    let series = Series::without_tags("a").unwrap();
+    let times = (0..50_000).chain([i64::MAX]);
+    let result = client.write(times.map(|t| Sample::new(&series, t, 1.0))).await;
+    let Err(Error::Write(error)) = result else {
+        panic!("{result:?}")
+    };
+    let kinds: Vec<_> = error.causes.iter().map(|c| c.error().kind()).collect();
+    assert_eq!((error.points, error.total), (50_000, 2));
+    assert_eq!(kinds, [ErrorKind::Invalid, ErrorKind::SeriesLimit]);
+    assert_eq!(received.lock().unwrap().batches.len(), 1);
+}
+
+#[test]
+fn causes_are_bounded_and_failures_come_first() {
+    let refused = || RefusedSeries {
+        series: Series::without_tags("m").unwrap(),
+        points: 2,
+        error: Error::new(ErrorKind::SeriesLimit, ""),
+    };
+    let mut lost = WriteError::default();
+    lost.add_refused((0..20).map(|_| refused()).collect());
+    for message in ["first", "second"] {
+        lost.add(1, WriteCause::Failed(Error::new(ErrorKind::Unavailable, message)));
+    }
+    lost.add_refused(vec![refused()]);
+    assert_eq!((lost.points, lost.total, lost.causes.len()), (44, 23, 16));
+    let first: Vec<_> = lost.causes.iter().map(|c| c.error().to_string()).take(3).collect();
+    assert_eq!(first, ["first", "second", ""]);
+}
+
+#[tokio::test]
+async fn a_writer_whose_task_ends_keeps_nobody_waiting() {
+    let (address, _) = play(json!({})).await;
+    let client = Client::builder([address])
+        .token_source(|| panic!("of the source"))
+        .build()
+        .unwrap();
+    let writer = client.writer().batch_points(1).buffer_points(1).build().unwrap();
+    let series = Series::without_tags("m").unwrap();
+    writer.append(&series, 1, 1.0).await.unwrap();
+    assert_eq!(
+        writer.append(&series, 2, 1.0).await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    assert_eq!(writer.close().await.unwrap_err().kind(), ErrorKind::Internal);
+}
+
+#[tokio::test]
+async fn no_duration_is_too_long() {
+    let (address, _) = play(json!({"answers": [{"code": "UNAVAILABLE"}, {}, {}]})).await;
+    let client = Client::builder([address])
+        .attempt_timeout(Duration::MAX)
+        .write_timeout(Duration::MAX)
+        .call_timeout(Duration::MAX)
+        .retry_delay(Duration::from_millis(1), Duration::MAX)
+        .build()
+        .unwrap();
+    let series = Series::without_tags("m").unwrap();
+    client.write([Sample::new(&series, 1, 1.0)]).await.unwrap();
+    assert!(client.query(&Query::new(Selector::all(), 0..=9)).await.is_ok());
+    let writer = client.writer().batch_delay(Duration::MAX).build().unwrap();
+    writer.append(&series, 1, 1.0).await.unwrap();
+    writer.close().await.unwrap();
+    let slow = Client::builder(["127.0.0.1:1"])
+        .retry_delay(Duration::MAX, Duration::MAX)
+        .build()
+        .unwrap();
+    let error = slow.write([Sample::new(&series, 1, 1.0)]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
 }

@@ -11,10 +11,8 @@ use crate::batch::{BATCH_BYTES_MAX, BATCH_POINTS_MAX, Batch, Delivered};
 use crate::client::Shared;
 use crate::error::{Error, ErrorKind, WriteCause, WriteError};
 use crate::model::{Sample, Series};
+use crate::options::DURATION_MAX;
 use crate::session::Session;
-
-/// Bounds the reasons that wait to be told.
-const CAUSES_MAX: usize = 16;
 
 /// Options of a [`Writer`], which [`WriterBuilder::build`] makes.
 #[derive(Clone)]
@@ -88,7 +86,7 @@ impl WriterBuilder {
         let buffer = Arc::new(Buffer {
             batch_points: self.batch_points,
             batch_bytes: self.batch_bytes,
-            batch_delay: self.batch_delay,
+            batch_delay: self.batch_delay.min(DURATION_MAX),
             points: buffer_points,
             room: Semaphore::new(buffer_points),
             state: Mutex::default(),
@@ -194,14 +192,12 @@ impl Writer {
     async fn wait(&self, target: u64) -> Result<(), Error> {
         let mut ends = self.ends.clone();
         if ends.wait_for(|ended| *ended >= target).await.is_err() {
-            return Err(Error::new(ErrorKind::Internal, "the runtime of the writer has ended"));
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "the writer's task has ended: its runtime did, or it panicked",
+            ));
         }
-        let lost = std::mem::take(&mut self.buffer.state().lost);
-        if lost.total == 0 {
-            return Ok(());
-        }
-        let Lost { points, causes, total } = lost;
-        Err(WriteError { points, causes, total }.into())
+        std::mem::take(&mut self.buffer.state().lost).into_result()
     }
 }
 
@@ -224,24 +220,7 @@ struct State {
     points: usize,  // held: gathered, in the queue, on their way
     submitted: u64, // batches, ever
     closed: bool,
-    lost: Lost,
-}
-
-#[derive(Default)]
-struct Lost {
-    points: usize,
-    causes: Vec<WriteCause>, // the first ones
-    total: usize,
-}
-
-impl Lost {
-    fn add(&mut self, points: usize, cause: WriteCause) {
-        self.points += points;
-        self.total += 1;
-        if self.causes.len() < CAUSES_MAX {
-            self.causes.push(cause);
-        }
-    }
+    lost: WriteError, // which nobody was told yet
 }
 
 impl Buffer {
@@ -297,14 +276,23 @@ impl Buffer {
     /// Notes what became of a batch.
     fn end(&self, points: usize, delivered: Delivered) {
         let mut state = self.state();
-        for r in delivered.refused {
-            state.lost.add(r.points, WriteCause::Refused(r));
-        }
+        state.lost.add_refused(delivered.refused);
         if let Some((points, error)) = delivered.failed {
             state.lost.add(points, WriteCause::Failed(error));
         }
         state.points -= points;
         self.room.add_permits(points);
+    }
+}
+
+/// Closes the buffer when its task ends, be it by a panic of a source of tokens or the end of the runtime: nobody would
+/// make room in it for those who wait.
+struct End(Arc<Buffer>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.state().closed = true;
+        self.0.room.close();
     }
 }
 
@@ -316,6 +304,7 @@ enum Next {
 
 /// Sends batches until the writer is closed and has none.
 async fn send(buffer: Arc<Buffer>, client: Arc<Shared>, ended: watch::Sender<u64>) {
+    let _end = End(buffer.clone());
     let session = Session::new();
     loop {
         match buffer.next() {

@@ -578,16 +578,56 @@ fn no_server_is_told_when_the_time_is_over() {
     });
 }
 
+#[test]
+fn answers_that_nobody_reads_are_in_nobodys_way() {
+    let server = server();
+    block_on(async {
+        let db = Database::new(&server);
+        let series = db.series("m", &[]);
+        let samples = (0..300_000).map(|t| Sample::new(&series, t, t as f64 / 3.0));
+        db.client.write(samples).await.unwrap();
+        let query = Query::new(db.selector("m"), WHOLE);
+        let mut answers = Vec::new();
+        for _ in 0..12 {
+            answers.push(db.client.query(&query).await.unwrap());
+        }
+        db.client.write([Sample::new(&series, -1, 1.0)]).await.unwrap();
+        for answer in answers {
+            let chunks = answer.collect().await.unwrap();
+            assert_eq!(chunks.iter().map(|c| c.values.len()).sum::<usize>(), 300_000);
+        }
+    });
+}
+
+#[test]
+fn a_write_may_wait_for_all_replicas() {
+    let server = server();
+    block_on(async {
+        let db = Database::new(&server);
+        let client = Client::builder([&server.address])
+            .write_level(WriteLevel::All)
+            .build()
+            .unwrap();
+        let series = db.series("m", &[]);
+        client.write([Sample::new(&series, 1, 1.0)]).await.unwrap();
+        let writer = client.writer().build().unwrap();
+        writer.append(&series, 2, 2.0).await.unwrap();
+        writer.close().await.unwrap();
+        assert_eq!(db.contents().await[&series].len(), 2);
+    });
+}
+
 /// A server with TLS, users and a token that may read.
 struct Secure {
     server: Standalone,
     ca: Vec<u8>,
     token: String,
-    _files: Folder,
+    files: Folder,
 }
 
 impl Secure {
-    fn start() -> Self {
+    /// Starts it, to ask for certificates of clients or not.
+    fn start(client_certificates: bool) -> Self {
         let files = Folder::new();
         let run = |args: &[&str]| {
             let out = command().args(args).output().unwrap();
@@ -600,32 +640,35 @@ impl Secure {
             rest.split_whitespace().next().unwrap().to_owned()
         };
         let dir = files.join("certs");
-        run(&["certs", "--dir", dir.to_str().unwrap(), "router/r1=127.0.0.1,localhost"]);
+        let roles = ["router/r1=127.0.0.1,localhost", "client/c1"];
+        run(&[&["certs", "--dir", dir.to_str().unwrap()], &roles[..]].concat());
         let users = format!(
             "users:\n  - name: it\n    tokens: [{}]\n    rights: {{default: read}}\n",
             word("file:")
         );
         std::fs::write(dir.join("auth.yaml"), users).unwrap();
         let mut flags = Vec::new();
-        for (flag, file) in [
+        let of_clients = client_certificates.then_some(("--tls-client-ca", "ca.crt"));
+        let of_server = [
             ("--auth-file", "auth.yaml"),
             ("--tls-cert", "router-r1.crt"),
             ("--tls-key", "router-r1.key"),
-        ] {
+        ];
+        for (flag, file) in of_server.into_iter().chain(of_clients) {
             flags.extend([flag.to_owned(), dir.join(file).to_str().unwrap().to_owned()]);
         }
         Self {
             server: Standalone::start(flags),
             ca: std::fs::read(dir.join("ca.crt")).unwrap(),
             token: word("client:"),
-            _files: files,
+            files,
         }
     }
 }
 
 #[test]
 fn who_calls_is_shown_over_tls() {
-    let secure = Secure::start();
+    let secure = Secure::start(false);
     block_on(async {
         let builder = || Client::builder([&secure.server.address]).tls(Tls::new().ca(&secure.ca));
         let rotated = format!("{}\n", secure.token);
@@ -663,6 +706,24 @@ fn who_calls_is_shown_over_tls() {
 }
 
 #[test]
+fn servers_that_ask_are_shown_a_certificate() {
+    let secure = Secure::start(true);
+    let file = |name: &str| std::fs::read(secure.files.join("certs").join(name)).unwrap();
+    block_on(async {
+        let metrics = async |tls: Tls| {
+            let builder = Client::builder([&secure.server.address]).tls(tls).token(&secure.token);
+            let client = builder.call_timeout(Duration::from_secs(2)).build().unwrap();
+            client.metrics(&Names::new()).await
+        };
+        let tls = Tls::new().ca(&secure.ca);
+        let found = metrics(tls.clone().identity(file("client-c1.crt"), file("client-c1.key"))).await;
+        assert!(found.unwrap().is_empty());
+        let error = metrics(tls).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    });
+}
+
+#[test]
 fn options_that_cannot_work_are_refused() {
     let here = ["127.0.0.1:1", "[::1]:1", "localhost:1"];
     let far = ["127.0.0.1:1", "router:1"];
@@ -689,6 +750,9 @@ fn options_that_cannot_work_are_refused() {
         of(&["router"]),
         of(&[":1"]),
         of(&["router:1/path"]),
+        of(&["router:1?query"]),
+        of(&["router:99999"]),
+        of(&["[::1]@router:1"]),
         of(&here).token("a b"),
         of(&here).token(""),
         of(&here).token("a\0"),
