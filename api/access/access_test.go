@@ -5,7 +5,11 @@ import (
 	"errors"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/tickmesh/tickmesh/api/audit"
 )
 
 type reader struct{}
@@ -101,5 +105,29 @@ func TestConfine(t *testing.T) {
 	}
 	if name, ok := Only(one); name != "a" || !ok {
 		t.Error("it has one database")
+	}
+}
+
+// TestDatabasesAudited: the log of deeds has all databases of a request for several.
+func TestDatabasesAudited(t *testing.T) {
+	var written strings.Builder
+	log, err := audit.Open(audit.Options{Path: audit.Stderr, Stderr: &written, All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := new(audit.Request)
+	r := httptest.NewRequest("GET", "/x", nil)
+	r.Header.Set(DatabaseHeader, "b|default|a|b")
+	r = r.WithContext(WithPlace(audit.With(r.Context(), request), Place{Joined: true}))
+	all, err := Databases(r, nil)
+	if err != nil || !slices.Equal(all, []string{"", "a", "b"}) {
+		t.Fatal(all, err)
+	}
+	log.Finish(request, audit.Event{})
+	if err := log.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := written.String(); !strings.Contains(got, `"database":"default|a|b"`) {
+		t.Error(got)
 	}
 }

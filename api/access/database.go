@@ -138,9 +138,11 @@ func Databases(r *http.Request, form url.Values) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, database := range all {
-		audit.Of(r.Context()).In(Display(database))
+	shown := make([]string, len(all))
+	for i, database := range all {
+		shown[i] = Display(database)
 	}
+	audit.Of(r.Context()).In(strings.Join(shown, DatabaseJoint))
 	return all, nil
 }
 
