@@ -76,7 +76,7 @@ func toAPIError(ctx context.Context, err error) *apiError {
 		return answer(http.StatusForbidden, kindForbidden)
 	case kind == shell.Busy, kind == shell.Unavailable:
 		return answer(http.StatusServiceUnavailable, kindUnavailable)
-	case kind == shell.TooMuch, errors.As(err, &tooMany):
+	case kind == shell.TooMuch, errors.As(err, &tooMany), errors.Is(err, errSameLabels):
 		return answer(http.StatusUnprocessableEntity, kindExecution)
 	// The engine has errors of its own for a context that ended: its cause tells.
 	case errors.Is(cause, admission.ErrTimeout):

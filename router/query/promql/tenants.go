@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -57,6 +58,8 @@ func below(selector *scan.Selector) scan.Selector {
 type tenanting struct {
 	tags []series.Tag
 	key  series.Key
+	own  series.Key // of which next made key
+	was  series.Key // what key was before it
 }
 
 // keyOf returns a key with the tag, in memory that is used again.
@@ -72,13 +75,28 @@ func (t *tenanting) keyOf(key series.Key) (series.Key, error) {
 	return t.key, nil
 }
 
-// Scan implements scan.Source.
+// next is keyOf the next chunk of a scan. Errors: errSameLabels where only the tag that gives way tells its series from the one before, as
+// the samples of both would look like those of one.
+func (t *tenanting) next(key series.Key) (series.Key, error) {
+	if bytes.Equal(key, t.own) {
+		return t.key, nil
+	}
+	t.key, t.was = t.was, t.key
+	tagged, err := t.keyOf(key)
+	if err == nil && bytes.Equal(tagged, t.was) {
+		err = errSameLabels
+	}
+	t.own = append(t.own[:0], key...)
+	return tagged, err
+}
+
+// Scan implements scan.Source. Errors: errSameLabels, too.
 func (s *tenants) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
 	of := *request
 	of.Selector = below(&request.Selector)
 	keys := make([]tenanting, max(1, request.Parallel))
 	return s.Source.Scan(ctx, &of, func(worker int, chunk *scan.Chunk) error {
-		key, err := keys[worker].keyOf(chunk.Key)
+		key, err := keys[worker].next(chunk.Key)
 		if err != nil {
 			return err
 		}

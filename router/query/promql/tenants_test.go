@@ -138,3 +138,23 @@ func TestTenantsRefused(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
+
+// TestTenantsSameLabels: series that only the label that gives way told apart are not taken for one.
+func TestTenantsSameLabels(t *testing.T) {
+	m := scantest.NewMemory()
+	for k := range 3 {
+		for _, own := range []string{"x", "y"} {
+			putSample(t, m, scantest.Key("a", "m", tenantLabel, own), series.Sample{TimeMs: pairMs + int64(k)*1000, Value: float64(k)})
+		}
+	}
+	h := New(Options{Source: m})
+	for _, query := range []string{"rate(m[5m])", "sum(rate(m[5m]))", "m[5m]"} {
+		got := getJoined(h, pathPrefix+"query?time="+fmt.Sprint(pairMs/1000+3)+"&query="+url.QueryEscape(query), "a|b")
+		if got.status != http.StatusUnprocessableEntity || !strings.Contains(got.body, errSameLabels.Error()) {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+	if got := getJoined(h, pathPrefix+"series?match[]=m", "a|b"); got.status != http.StatusOK || strings.Count(got.body, `"__name__"`) != 1 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
