@@ -25,6 +25,8 @@ const (
 	roundEvery = 30 * time.Second
 	// roundBytesMax bounds what one round writes, so that a store has time to forget old versions; a record more may be written.
 	roundBytesMax = 1 << 20
+	// roundRecordsMax bounds the records that one round writes: each is a transaction, and a Folder writes its whole file for it.
+	roundRecordsMax = 32
 	// lastRoundMax bounds the round when a process ends.
 	lastRoundMax = 2 * time.Second
 	// recordBytesMax bounds a record that is decompressed: texts, and what JSON writes around and for them.
@@ -147,8 +149,8 @@ func (f *follower) warn(ctx context.Context, err error) {
 // save writes records that have changed.
 func (f *follower) save(ctx context.Context) {
 	written := 0
-	for _, database := range f.catalog.unsaved() {
-		if written > roundBytesMax || ctx.Err() != nil {
+	for n, database := range f.catalog.unsaved() {
+		if n == roundRecordsMax || written > roundBytesMax || ctx.Err() != nil {
 			return
 		}
 		revision, content := f.catalog.record(database)
@@ -281,7 +283,9 @@ func (c *Catalog) saved(database string, revision int64, content recordContent) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := c.known[database]
-	d.revision = revision
+	if d.revision = revision; len(content.Metrics) == 0 {
+		d.revision = 0 // the record was taken away
+	}
 	for _, kept := range content.Metrics {
 		if m := d.metrics[kept.Metric]; m.unsaved && m.day == kept.Day && m.Type == kept.Type && m.Unit == kept.Unit && m.Help == kept.Help {
 			m.unsaved = false

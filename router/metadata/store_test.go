@@ -195,3 +195,46 @@ func FuzzRecord(f *testing.F) {
 		wantBounded(t, &c)
 	})
 }
+
+// countingStore counts what is written.
+type countingStore struct {
+	Store
+	swaps int
+}
+
+func (s *countingStore) SwapMetadata(ctx context.Context, record shardmap.MetadataRecord) (int64, error) {
+	s.swaps++
+	return s.Store.SwapMetadata(ctx, record)
+}
+
+// TestRoundIsBounded: many databases with little each are written in several rounds.
+func TestRoundIsBounded(t *testing.T) {
+	const databases = 2*roundRecordsMax + 1
+	c, store := &Catalog{}, &countingStore{Store: memstore.NewServer().Open(shardmap.Seen{})}
+	f := follower{catalog: c, store: store, log: slog.New(slog.DiscardHandler)}
+	for i := range databases {
+		say(c, fmt.Sprint(i), "up", "help")
+	}
+	now := time.Unix(1_800_000_000, 0)
+	for _, want := range []int{roundRecordsMax, 2 * roundRecordsMax, databases, databases} {
+		if f.round(t.Context(), now); store.swaps != want {
+			t.Fatalf("%d records are written, want %d", store.swaps, want)
+		}
+	}
+}
+
+// TestHeardAfterRemoval: what is heard of a database whose record was just taken away is written at once, as a new one.
+func TestHeardAfterRemoval(t *testing.T) {
+	c, server := &Catalog{}, memstore.NewServer()
+	f := follower{catalog: c, store: server.Open(shardmap.Seen{}), log: slog.New(slog.DiscardHandler)}
+	now := time.Unix(1_800_000_000, 0)
+	say(c, "a", "up", "help")
+	f.round(t.Context(), now)
+	now = now.Add((unheardDays + 1) * 24 * time.Hour)
+	f.round(t.Context(), now)
+	say(c, "a", "up", "again")
+	f.round(t.Context(), now)
+	if records, _, err := f.store.Metadata(t.Context(), 0); err != nil || len(records) != 1 {
+		t.Errorf("%d records: %v", len(records), err)
+	}
+}
