@@ -40,6 +40,8 @@ type Description struct {
 // metrics of the one that has most, so that no database can keep the others out. It answers a promql.Metadata, and is a keeper for
 // the ingest of remote writes. The zero value is ready, and forgets all when the process ends.
 type Catalog struct {
+	counts counts
+
 	mu    sync.RWMutex
 	known map[string]*databaseMetrics
 	bytes int
@@ -99,6 +101,7 @@ func (c *Catalog) KeepMetadata(database, metric []byte, kind string, help, unit 
 		}
 	}
 	if !c.makeRoomLocked(d, before, m.bytes()) {
+		c.counts.leftOut.Add(1)
 		return
 	}
 	if d == nil {
@@ -118,16 +121,24 @@ func (c *Catalog) heard(database, metric []byte, kind string, help, unit []byte)
 	defer c.mu.RUnlock()
 	d := c.known[string(database)]
 	if d == nil {
-		return len(c.known) >= databasesMax
+		return c.full(len(c.known) >= databasesMax)
 	}
 	m, found := d.metrics[string(metric)]
 	switch {
 	case !found:
-		return len(d.metrics) >= databaseMetricsMax
+		return c.full(len(d.metrics) >= databaseMetricsMax)
 	case m.Type == kind && m.Help == string(help) && m.Unit == string(unit):
 		return c.now.IsZero() || m.day == dayOf(c.now)
 	}
 	return !m.changedAt.IsZero() && c.now.Sub(m.changedAt) < changeEvery
+}
+
+// full returns whether there is no room, and counts what is left out therefore.
+func (c *Catalog) full(full bool) bool {
+	if full {
+		c.counts.leftOut.Add(1)
+	}
+	return full
 }
 
 // putLocked puts a metric in the place of what was known of it.

@@ -117,7 +117,7 @@ func (f *follower) round(ctx context.Context, now time.Time) {
 		changed, revision, err = f.store.Metadata(ctx, 0)
 	}
 	if err != nil {
-		f.warn(ctx, err)
+		f.failed(ctx, err)
 		f.catalog.begin(now)
 		return
 	}
@@ -131,7 +131,9 @@ func (f *follower) round(ctx context.Context, now time.Time) {
 		}
 		f.catalog.load(record, content)
 	}
-	f.save(ctx)
+	if err := f.save(ctx); err != nil {
+		f.failed(ctx, err)
+	}
 }
 
 // forget has all records read anew.
@@ -140,18 +142,20 @@ func (f *follower) forget() {
 	f.catalog.forget()
 }
 
-func (f *follower) warn(ctx context.Context, err error) {
+// failed counts a round.
+func (f *follower) failed(ctx context.Context, err error) {
+	f.catalog.counts.roundsFailed.Add(1)
 	if ctx.Err() == nil {
 		f.log.Warn("what metrics mean cannot be kept for now; it is tried again", "error", err)
 	}
 }
 
-// save writes records that have changed.
-func (f *follower) save(ctx context.Context) {
+// save writes records that have changed. It returns the last error but that others have changed a record, too.
+func (f *follower) save(ctx context.Context) (last error) {
 	written := 0
 	for n, database := range f.catalog.unsaved() {
 		if n == roundRecordsMax || written > roundBytesMax || ctx.Err() != nil {
-			return
+			return last
 		}
 		revision, content := f.catalog.record(database)
 		var text []byte // none takes the record away
@@ -168,14 +172,14 @@ func (f *follower) save(ctx context.Context) {
 			f.catalog.saved(database, revision, content)
 		case errors.Is(err, shardmap.ErrMetadataChanged):
 			f.forget() // the next round reads what it is now
-			return
+			return last
 		case errors.Is(err, shardmap.ErrMetadata), errors.Is(err, shardmap.ErrDatabases):
-			f.warn(ctx, err) // others may have room
+			last = err // others may have room
 		default:
-			f.warn(ctx, err)
-			return
+			return err
 		}
 	}
+	return last
 }
 
 // begin begins a round: the time goes on, and what nobody has said for long is dropped.

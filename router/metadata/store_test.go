@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
 )
@@ -236,5 +238,33 @@ func TestHeardAfterRemoval(t *testing.T) {
 	f.round(t.Context(), now)
 	if records, _, err := f.store.Metadata(t.Context(), 0); err != nil || len(records) != 1 {
 		t.Errorf("%d records: %v", len(records), err)
+	}
+}
+
+// failingStore can be asked for nothing.
+type failingStore struct{ Store }
+
+func (failingStore) Metadata(context.Context, int64) ([]shardmap.MetadataRecord, int64, error) {
+	return nil, 0, errors.New("away")
+}
+
+// TestCatalogCounts: what there is no room for, and rounds that failed, can be seen.
+func TestCatalogCounts(t *testing.T) {
+	c := &Catalog{}
+	for i := range databaseMetricsMax + 3 {
+		say(c, "", fmt.Sprint(i), "")
+	}
+	f := follower{catalog: c, store: failingStore{}, log: slog.New(slog.DiscardHandler)}
+	f.round(t.Context(), time.Unix(1_800_000_000, 0))
+	want := `
+# HELP tickmesh_metadata_left_out_total Times that what a writer said of a metric was not kept, as there was no room.
+# TYPE tickmesh_metadata_left_out_total counter
+tickmesh_metadata_left_out_total 3
+# HELP tickmesh_metadata_rounds_failed_total Rounds in which what metrics mean could not be read from where it is kept, or not all of it be written there.
+# TYPE tickmesh_metadata_rounds_failed_total counter
+tickmesh_metadata_rounds_failed_total 1
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "tickmesh_metadata_left_out_total", "tickmesh_metadata_rounds_failed_total"); err != nil {
+		t.Error(err)
 	}
 }

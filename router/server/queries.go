@@ -50,6 +50,7 @@ func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process
 		LimitsOf: b.access.queryLimits, Ended: b.access.queried,
 		Logger: logger, Registerer: registry,
 	})
+	registry.MustRegister(&q.catalog)
 	source := b.Source
 	b.Memory.Track(memory.Queries, q.admission.Bytes)
 	if s.queryCache > 0 {
