@@ -12,25 +12,19 @@ type counts struct {
 	roundsFailed atomic.Int64
 }
 
-var (
-	bytesDesc        = prometheus.NewDesc("tickmesh_metadata_bytes", "Memory of what metrics mean.", nil, nil)
-	leftOutDesc      = prometheus.NewDesc("tickmesh_metadata_left_out_total", "Times that what a writer said of a metric was not kept, as there was no room.", nil, nil)
-	roundsFailedDesc = prometheus.NewDesc("tickmesh_metadata_rounds_failed_total", "Rounds in which what metrics mean could not be read from where it is kept, or not all of it be written there.", nil, nil)
-)
-
 // Describe implements prometheus.Collector.
-func (c *Catalog) Describe(descs chan<- *prometheus.Desc) {
-	descs <- bytesDesc
-	descs <- leftOutDesc
-	descs <- roundsFailedDesc
-}
+func (c *Catalog) Describe(descs chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, descs) }
 
 // Collect implements prometheus.Collector.
 func (c *Catalog) Collect(metrics chan<- prometheus.Metric) {
+	send := func(name, help string, kind prometheus.ValueType, value int64) {
+		metrics <- prometheus.MustNewConstMetric(prometheus.NewDesc("tickmesh_metadata_"+name, help, nil, nil), kind, float64(value))
+	}
 	c.mu.RLock()
 	bytes := c.bytes
 	c.mu.RUnlock()
-	metrics <- prometheus.MustNewConstMetric(bytesDesc, prometheus.GaugeValue, float64(bytes))
-	metrics <- prometheus.MustNewConstMetric(leftOutDesc, prometheus.CounterValue, float64(c.counts.leftOut.Load()))
-	metrics <- prometheus.MustNewConstMetric(roundsFailedDesc, prometheus.CounterValue, float64(c.counts.roundsFailed.Load()))
+	send("bytes", "Memory of what metrics mean.", prometheus.GaugeValue, int64(bytes))
+	send("left_out_total", "Times that what a writer said of a metric was not kept, as there was no room.", prometheus.CounterValue, c.counts.leftOut.Load())
+	send("rounds_failed_total", "Rounds in which what metrics mean could not be read from where it is kept, or not all of it be written there.",
+		prometheus.CounterValue, c.counts.roundsFailed.Load())
 }
