@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,13 +44,17 @@ type snapshots struct {
 // snapshot is one of them, open for reading. Its fields are guarded by snapshots.mu.
 type snapshot struct {
 	engine   *storage.Engine
-	giveBack func() // see storage.Engine.Lend
+	giveBack func()   // see storage.Engine.Lend
+	shards   []uint16 // that may be read; nil: all
 	readers  int
 	used     time.Time // when the last reader was done
 }
 
 // ErrSnapshotEnded refuses reads of a snapshot that is not there any more.
 var ErrSnapshotEnded = errors.New("the snapshot has ended, as it was not read for long, the disk was full, or the server was restarted")
+
+// ErrNotInSnapshot refuses reads of shards of which it was not confirmed that a snapshot has all that was answered.
+var ErrNotInSnapshot = errors.New("the snapshot was not taken of this shard")
 
 // ErrNoSnapshots refuses snapshots where the file system of the data folder does not give files second names, or memory is short.
 var ErrNoSnapshots = errors.New("no snapshot can be made")
@@ -61,10 +66,11 @@ var errSnapshotTaken = fmt.Errorf("%w: a snapshot is being taken", series.ErrOve
 var errSnapshotsMax = fmt.Errorf("%w: there are %d snapshots already; one that is not read makes room after %v", series.ErrOverloaded, snapshotsMax, snapshotIdleLeast)
 
 // TakeSnapshot keeps what is there now, of each shard at a moment within this call, for SnapshotOf until
-// EndSnapshot; see storage.Engine.Snapshot. Errors: series.ErrOverloaded when there are too many,
+// EndSnapshot; see storage.Engine.Snapshot. Once it is kept, confirmed returns the shards that may be read from it; a nil
+// confirmed stands for all. Errors: series.ErrOverloaded when there are too many,
 // another one is being taken or flushes are far behind, series.ErrReadOnly when the disk does not take it, ErrNoSnapshots, that of
 // the context, those of opening it.
-func (n *Node) TakeSnapshot(ctx context.Context) (name string, err error) {
+func (n *Node) TakeSnapshot(ctx context.Context, confirmed func() []uint16) (name string, err error) {
 	s := &n.snapshots
 	if !s.taking.TryLock() {
 		return "", errSnapshotTaken
@@ -97,6 +103,9 @@ func (n *Node) TakeSnapshot(ctx context.Context) (name string, err error) {
 		return "", snapshotError(errors.Join(err, vfs.RemoveAll(n.options.FS, dir)))
 	}
 	held := &snapshot{engine: engine, giveBack: giveBack, used: n.options.Clock()}
+	if confirmed != nil {
+		held.shards = append([]uint16{}, confirmed()...) // none of them is none, not all
+	}
 	if err := ctx.Err(); err != nil { // nobody would be told its name
 		return "", errors.Join(err, n.closeSnapshot(name, held))
 	}
@@ -150,14 +159,18 @@ func snapshotError(err error) error {
 	return err
 }
 
-// SnapshotOf returns what a snapshot has, until done is called. Errors: ErrSnapshotEnded.
-func (n *Node) SnapshotOf(name string) (source *read.Source, done func(), err error) {
+// SnapshotOf returns what a snapshot has, of which shards are going to be read, until done is called; nil: all. Errors:
+// ErrSnapshotEnded, ErrNotInSnapshot.
+func (n *Node) SnapshotOf(name string, shards []uint16) (source *read.Source, done func(), err error) {
 	s := &n.snapshots
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held := s.mu.held[name]
 	if held == nil {
 		return nil, nil, ErrSnapshotEnded
+	}
+	if err := held.check(shards); err != nil {
+		return nil, nil, err
 	}
 	held.readers++
 	return held.engine.Source, func() {
@@ -166,6 +179,22 @@ func (n *Node) SnapshotOf(name string) (source *read.Source, done func(), err er
 		held.readers--
 		held.used = n.options.Clock()
 	}, nil
+}
+
+// check returns an error if shards may not be read.
+func (s *snapshot) check(shards []uint16) error {
+	if s.shards == nil {
+		return nil
+	}
+	if shards == nil {
+		return fmt.Errorf("%w: of all shards", ErrNotInSnapshot)
+	}
+	for _, shard := range shards {
+		if !slices.Contains(s.shards, shard) {
+			return fmt.Errorf("%w: shard %d", ErrNotInSnapshot, shard)
+		}
+	}
+	return nil
 }
 
 // EndSnapshot ends the reads of a snapshot and gives back what it holds. One that has ended is no error.

@@ -46,7 +46,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 		}
 	}
 	read := func(name string) (int, error) {
-		source, done, err := n.SnapshotOf(name)
+		source, done, err := n.SnapshotOf(name, nil)
 		if err != nil {
 			return 0, err
 		}
@@ -55,7 +55,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 	}
 	writeSome()
 	want := samplesIn(t, n)
-	first, err := n.TakeSnapshot(t.Context())
+	first, err := n.TakeSnapshot(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,18 +64,18 @@ func TestSnapshotsOfNode(t *testing.T) {
 		t.Fatalf("%d samples, want %d, %v", got, want, err)
 	}
 	for range snapshotsMax - 1 {
-		if _, err := n.TakeSnapshot(t.Context()); err != nil {
+		if _, err := n.TakeSnapshot(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, series.ErrOverloaded) {
+	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, series.ErrOverloaded) {
 		t.Fatalf("one too many: %v", err)
 	}
 	past.Add(int64(snapshotIdleLeast))
 	if _, err := read(first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.TakeSnapshot(t.Context()); err != nil || n.snapshotFigures().held != snapshotsMax {
+	if _, err := n.TakeSnapshot(t.Context(), nil); err != nil || n.snapshotFigures().held != snapshotsMax {
 		t.Fatalf("one that was not read makes no room: %v", err)
 	}
 	past.Add(int64(snapshotIdleMost) / 2)
@@ -95,7 +95,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 	if _, err := read(first); !errors.Is(err, ErrSnapshotEnded) {
 		t.Fatalf("after its end: %v", err)
 	}
-	last, err := n.TakeSnapshot(t.Context())
+	last, err := n.TakeSnapshot(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 	if _, err := o.FS.Stat(storage.SnapshotFolder(o.DataDir, last)); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a closed node has left a snapshot: %v", err)
 	}
-	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, series.ErrUnavailable) {
+	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, series.ErrUnavailable) {
 		t.Fatalf("of a closed node: %v", err)
 	}
 }
@@ -125,11 +125,11 @@ func TestSnapshotOfFullDisk(t *testing.T) {
 		act(t, rng, n, m, time.Now().UnixMilli())
 	}
 	full.Store(true)
-	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, series.ErrReadOnly) {
+	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, series.ErrReadOnly) {
 		t.Fatalf("on a full disk: %v", err)
 	}
 	full.Store(false)
-	name, err := n.TakeSnapshot(t.Context())
+	name, err := n.TakeSnapshot(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestSnapshotOfFullDisk(t *testing.T) {
 	if err := n.lapseSnapshots(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := n.SnapshotOf(name); !errors.Is(err, ErrSnapshotEnded) {
+	if _, _, err := n.SnapshotOf(name, nil); !errors.Is(err, ErrSnapshotEnded) {
 		t.Fatalf("on a full disk: %v", err)
 	}
 	n.loop.refusals.full.Store(nil)
@@ -176,25 +176,25 @@ func TestSnapshotThatNobodyGets(t *testing.T) {
 	}
 	noLinks := func() error { return syscall.ENOTSUP }
 	onLink.Store(&noLinks)
-	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, ErrNoSnapshots) || len(left()) > 0 {
+	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, ErrNoSnapshots) || len(left()) > 0 {
 		t.Fatalf("without links: %v, %v is left", err, left())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var second error
 	goes := func() error {
 		cancel()
-		_, second = n.TakeSnapshot(t.Context())
+		_, second = n.TakeSnapshot(t.Context(), nil)
 		return nil
 	}
 	onLink.Store(&goes)
-	if _, err := n.TakeSnapshot(ctx); !errors.Is(err, context.Canceled) || len(left()) > 0 || n.snapshotFigures().held > 0 {
+	if _, err := n.TakeSnapshot(ctx, nil); !errors.Is(err, context.Canceled) || len(left()) > 0 || n.snapshotFigures().held > 0 {
 		t.Fatalf("of a caller who has gone: %v, %v is left, %d are held", err, left(), n.snapshotFigures().held)
 	}
 	if !errors.Is(second, series.ErrOverloaded) {
 		t.Fatalf("while another is taken: %v", second)
 	}
 	onLink.Store(nil)
-	if _, err := n.TakeSnapshot(t.Context()); err != nil {
+	if _, err := n.TakeSnapshot(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(); err != nil {
@@ -212,7 +212,7 @@ func TestSnapshotMemory(t *testing.T) {
 		act(t, rng, n, m, time.Now().UnixMilli())
 	}
 	before := n.MemoryHeld().Series
-	name, err := n.TakeSnapshot(t.Context())
+	name, err := n.TakeSnapshot(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,16 +230,39 @@ func TestSnapshotMemory(t *testing.T) {
 		}
 		giveBack = append(giveBack, back)
 	}
-	if _, err := n.TakeSnapshot(t.Context()); !errors.Is(err, ErrNoSnapshots) {
+	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, ErrNoSnapshots) {
 		t.Errorf("without memory: %v", err)
 	}
 	for _, back := range giveBack {
 		back()
 	}
-	if _, err := n.TakeSnapshot(t.Context()); err != nil {
+	if _, err := n.TakeSnapshot(t.Context(), nil); err != nil {
 		t.Errorf("with memory again: %v", err)
 	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSnapshotOfSomeShards: only shards that were confirmed are read from a snapshot, whatever a reader asks for.
+func TestSnapshotOfSomeShards(t *testing.T) {
+	n := mustOpen(t, testOptions(vfs.NewMemFS(), SyncAlways))
+	defer n.Close()
+	for _, confirmed := range [][]uint16{nil, {0}} {
+		name, err := n.TakeSnapshot(t.Context(), func() []uint16 { return confirmed })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range [][]uint16{nil, {1}, {0, 1}, {0}} {
+			_, done, err := n.SnapshotOf(name, asked)
+			if len(confirmed) == 1 && len(asked) == 1 && asked[0] == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				done()
+			} else if !errors.Is(err, ErrNotInSnapshot) {
+				t.Errorf("of %v, %v are read: %v", confirmed, asked, err)
+			}
+		}
 	}
 }

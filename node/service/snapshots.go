@@ -17,9 +17,13 @@ import (
 // Snapshots are those of a node, with the kinds of errors that callers are told. A standalone server serves them as they are.
 type Snapshots struct{ *node.Node }
 
-// TakeSnapshot is that of the node. Errors: wire.ErrRefused where none can be made.
+// TakeSnapshot is that of the node, of all shards. Errors: wire.ErrRefused where none can be made.
 func (s Snapshots) TakeSnapshot(ctx context.Context) (name string, err error) {
-	name, err = s.Node.TakeSnapshot(ctx)
+	return s.take(ctx, nil)
+}
+
+func (s Snapshots) take(ctx context.Context, confirmed func() []uint16) (name string, err error) {
+	name, err = s.Node.TakeSnapshot(ctx, confirmed)
 	if errors.Is(err, node.ErrNoSnapshots) {
 		err = fmt.Errorf("%w: %w", wire.ErrRefused, err)
 	}
@@ -28,12 +32,12 @@ func (s Snapshots) TakeSnapshot(ctx context.Context) (name string, err error) {
 
 // SnapshotOf returns what a snapshot has, until done is called. Errors: wire.ErrNotFound.
 func (s Snapshots) SnapshotOf(name string) (source scan.Source, done func(), err error) {
-	return s.open(name)
+	return s.open(name, nil)
 }
 
-func (s Snapshots) open(name string) (source *read.Source, done func(), err error) {
-	source, done, err = s.Node.SnapshotOf(name)
-	if errors.Is(err, node.ErrSnapshotEnded) {
+func (s Snapshots) open(name string, shards []uint16) (source *read.Source, done func(), err error) {
+	source, done, err = s.Node.SnapshotOf(name, shards)
+	if errors.Is(err, node.ErrSnapshotEnded) || errors.Is(err, node.ErrNotInSnapshot) {
 		err = fmt.Errorf("%w: %w", wire.ErrNotFound, err)
 	}
 	return source, done, err
@@ -50,11 +54,18 @@ func (s *Service) TakeSnapshot(ctx context.Context, shards []uint16) (name strin
 	if err != nil || len(good) == 0 {
 		return "", ends, err
 	}
-	if name, err = (Snapshots{s.node}).TakeSnapshot(ctx); err != nil {
+	name, err = Snapshots{s.node}.take(ctx, func() (confirmed []uint16) {
+		for _, shard := range good {
+			err := before.check(s, shard, nil)
+			ends = append(ends, rpc.ShardEnd{Shard: shard, Err: err})
+			if err == nil {
+				confirmed = append(confirmed, shard)
+			}
+		}
+		return confirmed
+	})
+	if err != nil {
 		return "", nil, err
-	}
-	for _, shard := range good {
-		ends = append(ends, rpc.ShardEnd{Shard: shard, Err: before.check(s, shard, nil)})
 	}
 	slices.SortFunc(ends, func(a, b rpc.ShardEnd) int { return cmp.Compare(a.Shard, b.Shard) })
 	return name, ends, nil
@@ -78,7 +89,7 @@ type contents struct {
 func (s *Service) contentsOf(ctx context.Context, snapshot string, shards []uint16, fresh rpc.Freshness, end func(shard uint16, err error) error) (c contents, err error) {
 	if snapshot != "" {
 		c.good = shards
-		c.Source, c.done, err = Snapshots{s.node}.open(snapshot)
+		c.Source, c.done, err = Snapshots{s.node}.open(snapshot, shards)
 		return c, err
 	}
 	c = contents{Source: s.node.Source(), before: s.livesOf(shards), done: func() {}}
