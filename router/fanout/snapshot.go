@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
@@ -28,43 +29,82 @@ const (
 type snapshotRun struct {
 	gather
 
+	calls      sync.WaitGroup // that nodes have not answered, also when the run does not wait for them any more
 	collecting sync.Mutex
-	parts      []*nodev1.SnapshotPart // guarded by collecting
+	parts      []*nodev1.SnapshotPart // guarded by collecting; also those without a shard
 }
 
 // TakeSnapshot has the leaders of all shards take snapshots, and returns a name that tells where each shard's is, so that
 // any router can read it. Of each shard it has what there was at a moment within the call, and so every write and delete that was
 // answered before. A node that comes to lead a shard meanwhile takes one more.
-// Errors: wire.ErrVersion when a node is of a version without snapshots, wire.ErrRefused when one can make none; then, and after all
-// other errors, those that were taken are ended.
+// What nodes have taken and no shard is read from is ended, and after an error all is; also when the call is given up. For nodes that
+// do not answer it waits for snapshotEndTimeout; there it ends by itself.
+// Errors: wire.ErrVersion when a node is of a version without snapshots, wire.ErrRefused when one can make none.
 func (c *Cluster) TakeSnapshot(ctx context.Context) (name string, err error) {
 	r := &snapshotRun{}
 	r.cluster, r.source, r.ask = c, c.Source(scan.Consistency{}), r.askNode
 	err = r.run(ctx, nil)
-	if err == nil {
-		var b []byte
-		if b, err = proto.Marshal(&nodev1.ClusterSnapshot{Parts: r.parts}); err == nil {
-			return base64.RawURLEncoding.EncodeToString(b), nil
+	r.calls.Wait()
+	var used, unused []*nodev1.SnapshotPart
+	for _, p := range r.parts {
+		if err == nil && len(p.GetShards()) > 0 {
+			used = append(used, p)
+		} else {
+			unused = append(unused, p)
 		}
 	}
-	return "", errors.Join(err, c.endParts(context.WithoutCancel(ctx), r.parts))
+	if endErr := c.endParts(context.WithoutCancel(ctx), unused); endErr != nil {
+		c.options.Logger.Warn("a snapshot that is not needed stays on a node until it ends by itself", "error", endErr)
+	}
+	if err != nil {
+		return "", err
+	}
+	b, err := proto.Marshal(&nodev1.ClusterSnapshot{Parts: used})
+	return base64.RawURLEncoding.EncodeToString(b), err
+}
+
+// take has a node take a snapshot. When the call is given up, an answer that comes within snapshotEndTimeout is kept as that of a
+// part without shards: only who knows its name can end it.
+func (r *snapshotRun) take(ctx context.Context, o *group) (*nodev1.TakeSnapshotResponse, *nodev1.SnapshotPart, error) {
+	type answer struct {
+		m    *nodev1.TakeSnapshotResponse
+		part *nodev1.SnapshotPart
+		err  error
+	}
+	answers := make(chan answer, 1)
+	shards := shardsOf(o.reads)
+	r.calls.Go(func() {
+		call, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(snapshotEndTimeout, cancel) })()
+		m, err := o.node.reads.TakeSnapshot(call, &nodev1.TakeSnapshotRequest{Shards: shards})
+		part := &nodev1.SnapshotPart{Node: o.node.id, Incarnation: o.node.incarnation, Process: m.GetProcess(), Name: m.GetName()}
+		if err == nil && part.GetName() != "" {
+			r.collecting.Lock()
+			r.parts = append(r.parts, part)
+			r.collecting.Unlock()
+		}
+		answers <- answer{m, part, err}
+	})
+	select {
+	case a := <-answers:
+		return a.m, a.part, a.err
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
 }
 
 func (r *snapshotRun) askNode(ctx context.Context, o *group) error {
-	m, err := await(o.watchdog, func() (*nodev1.TakeSnapshotResponse, error) {
-		return o.node.reads.TakeSnapshot(ctx, &nodev1.TakeSnapshotRequest{Shards: shardsOf(o.reads)})
+	var part *nodev1.SnapshotPart
+	m, err := await(o.watchdog, func() (m *nodev1.TakeSnapshotResponse, err error) {
+		m, part, err = r.take(ctx, o)
+		return m, err
 	})
 	if errors.Is(err, wire.ErrVersion) {
 		return fmt.Errorf("node %s is of a version without snapshots of clusters: %w", o.node.id, err)
 	}
 	if err != nil {
 		return err
-	}
-	part := &nodev1.SnapshotPart{Node: o.node.id, Incarnation: o.node.incarnation, Process: m.GetProcess(), Name: m.GetName()}
-	if part.GetName() != "" {
-		r.collecting.Lock()
-		r.parts = append(r.parts, part) // also without a shard: it has to be ended
-		r.collecting.Unlock()
 	}
 	for _, e := range m.GetEnds() {
 		read, shardErr, err := o.findEnd(e)
@@ -85,26 +125,26 @@ func (r *snapshotRun) askNode(ctx context.Context, o *group) error {
 // errSnapshotEnded refuses reads of a snapshot of which a part is gone.
 var errSnapshotEnded = fmt.Errorf("%w: the snapshot has ended", wire.ErrNotFound)
 
-// parseSnapshot returns the parts of a snapshot by its name. Errors: wire.ErrNotFound for what is no name of one.
-func parseSnapshot(name string) ([]*nodev1.SnapshotPart, error) {
+// parseSnapshot returns the parts of a snapshot of so many shards, by its name, which a client may have made up: there are no more
+// parts than shards, and each shard is in one. That a node has the part, and the part the shard, the node checks.
+// Errors: wire.ErrNotFound for what is no name of one.
+func parseSnapshot(name string, shards int) (byShard []*nodev1.SnapshotPart, err error) {
 	if len(name) > snapshotNameMax {
 		return nil, fmt.Errorf("%w: a name of %d bytes is not that of a snapshot", wire.ErrNotFound, len(name))
 	}
 	b, err := base64.RawURLEncoding.DecodeString(name)
+	if err == nil {
+		err = checkFields(b, shards)
+	}
 	m := &nodev1.ClusterSnapshot{}
 	if err == nil {
 		err = proto.Unmarshal(b, m)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: this is not the name of a snapshot of a cluster: %w", wire.ErrNotFound, err)
+		return nil, fmt.Errorf("%w: this is not the name of a snapshot of this cluster: %w", wire.ErrNotFound, err)
 	}
-	return m.GetParts(), nil
-}
-
-// partsByShard returns the part that has each of so many shards. Errors: wire.ErrNotFound when a shard is in none, or in several.
-func partsByShard(parts []*nodev1.SnapshotPart, shards int) ([]*nodev1.SnapshotPart, error) {
-	byShard := make([]*nodev1.SnapshotPart, shards)
-	for _, p := range parts {
+	byShard = make([]*nodev1.SnapshotPart, shards)
+	for _, p := range m.GetParts() {
 		for _, shard := range p.GetShards() {
 			if p.GetName() == "" || int64(shard) >= int64(shards) || byShard[shard] != nil {
 				return nil, fmt.Errorf("%w: this is not the name of a snapshot of this cluster: shard %d", wire.ErrNotFound, shard)
@@ -118,28 +158,50 @@ func partsByShard(parts []*nodev1.SnapshotPart, shards int) ([]*nodev1.SnapshotP
 	return byShard, nil
 }
 
+// checkFields bounds the fields of a message before memory is taken for each.
+func checkFields(b []byte, most int) error {
+	for n := 0; len(b) > 0; n++ {
+		_, _, length := protowire.ConsumeField(b)
+		if length < 0 {
+			return protowire.ParseError(length)
+		}
+		if n == most {
+			return fmt.Errorf("it has more than %d parts", most)
+		}
+		b = b[length:]
+	}
+	return nil
+}
+
+// partsOf returns the parts of a snapshot by shard. Errors: those of parseSnapshot, errNoMap.
+func (c *Cluster) partsOf(name string) (byShard []*nodev1.SnapshotPart, err error) {
+	v := c.current.Load()
+	if len(v.rows) == 0 {
+		return nil, errNoMap
+	}
+	return parseSnapshot(name, len(v.rows))
+}
+
 // SnapshotOf returns what a snapshot has, until done is called. It answers scans and lists of names. Each shard is read from the
 // process that holds it, whoever leads it meanwhile. Errors: wire.ErrNotFound, also those of the reads when a node
 // has been restarted, has given its part up, or does not answer for Limits.ReadTimeout.
 func (c *Cluster) SnapshotOf(name string) (source scan.Source, done func(), err error) {
-	parts, err := parseSnapshot(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	v := c.current.Load()
-	if len(v.rows) == 0 {
-		return nil, nil, errNoMap
-	}
 	s := c.Source(scan.Consistency{})
-	s.parts, err = partsByShard(parts, len(v.rows))
+	s.parts, err = c.partsOf(name)
 	return s, func() {}, err
 }
 
 // EndSnapshot ends the snapshots of all nodes. Errors: those of nodes that were not reached, whose parts end by themselves.
 func (c *Cluster) EndSnapshot(ctx context.Context, name string) error {
-	parts, err := parseSnapshot(name)
+	byShard, err := c.partsOf(name)
 	if errors.Is(err, wire.ErrNotFound) {
 		return nil
+	}
+	var parts []*nodev1.SnapshotPart
+	for _, p := range byShard {
+		if !slices.Contains(parts, p) {
+			parts = append(parts, p)
+		}
 	}
 	return errors.Join(err, c.endParts(ctx, parts))
 }
@@ -149,7 +211,7 @@ func (c *Cluster) endParts(ctx context.Context, parts []*nodev1.SnapshotPart) er
 	defer cancel()
 	v := c.current.Load()
 	failures := make([]error, len(parts))
-	// One node after the other has its parts ended, and nodes are asked at once, as a client may have made up any number of parts.
+	// Nodes are asked at once, each for one part after the other, of which there may be as many as shards.
 	byNode := map[*node][]int{}
 	for i, p := range parts {
 		if n := v.holder(p); n != nil { // else its process is gone, and the snapshot too

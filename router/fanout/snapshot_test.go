@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +33,9 @@ func (n *fakeNode) TakeSnapshot(_ context.Context, shards []uint16) (name string
 	}
 	if name != "" {
 		n.kept.Add(1)
+		if n.onTaken != nil {
+			n.onTaken()
+		}
 	}
 	return name, ends, nil
 }
@@ -103,7 +108,30 @@ func TestSnapshots(t *testing.T) {
 	if _, err := c.TakeSnapshot(ctx); !errors.Is(err, wire.ErrVersion) {
 		t.Errorf("with a node of an older version: %v", err)
 	}
-	// What a node takes while the call is given up is told to nobody, and ends by itself there.
+	checkNoneKept(t, w)
+}
+
+// TestSnapshotThatIsGivenUp: after the call is given up no node keeps anything, also one that answers later.
+func TestSnapshotThatIsGivenUp(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
+	w.fill(c, 10, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	taken := make(chan struct{})
+	w.nodes[2].onTaken = func() {
+		close(taken)
+		cancel() // so the answer comes later
+	}
+	if _, err := c.TakeSnapshot(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	select {
+	case <-taken:
+	default:
+		t.Error("the node was not asked")
+	}
+	checkNoneKept(t, w)
 }
 
 func checkNoneKept(t *testing.T, w *world) {
@@ -125,15 +153,18 @@ func TestSnapshotOfAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, err := parseSnapshot(name)
+	b, err := base64.RawURLEncoding.DecodeString(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range parts {
+	m := &nodev1.ClusterSnapshot{}
+	if err := proto.Unmarshal(b, m); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range m.GetParts() {
 		p.Process++
 	}
-	b, err := proto.Marshal(&nodev1.ClusterSnapshot{Parts: parts})
-	if err != nil {
+	if b, err = proto.Marshal(m); err != nil {
 		t.Fatal(err)
 	}
 	source, done, err := c.SnapshotOf(base64.RawURLEncoding.EncodeToString(b))
@@ -172,6 +203,54 @@ func TestSnapshotWithoutItsNode(t *testing.T) {
 	}
 }
 
+// TestSnapshotNames: names that clients make up lead to no other work than those that they were given.
+func TestSnapshotNames(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, ReadTimeout: 100 * time.Millisecond})
+	w.fill(c, 10, 3)
+	var all []uint32
+	for shard := range uint32(testShards) {
+		all = append(all, shard)
+	}
+	nameOf := func(parts ...*nodev1.SnapshotPart) string {
+		b, err := proto.Marshal(&nodev1.ClusterSnapshot{Parts: parts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	whole := &nodev1.SnapshotPart{Node: "a", Incarnation: identity("a"), Name: "of a", Shards: all}
+	empty := make([]*nodev1.SnapshotPart, testShards)
+	for i := range empty {
+		empty[i] = &nodev1.SnapshotPart{Node: "a", Incarnation: identity("a"), Name: "of a"}
+	}
+	for what, name := range map[string]string{
+		"no base64":              "=",
+		"no message":             base64.RawURLEncoding.EncodeToString([]byte{0xff}),
+		"too long":               strings.Repeat("A", snapshotNameMax+1),
+		"more parts than shards": nameOf(append(empty, whole)...),
+		"a shard twice":          nameOf(whole, whole),
+		"without shards":         nameOf(empty...),
+	} {
+		if _, _, err := c.SnapshotOf(name); !errors.Is(err, wire.ErrNotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := c.EndSnapshot(t.Context(), name); err != nil {
+			t.Errorf("the end of %s: %v", what, err)
+		}
+	}
+	// Nodes are found by the map alone: a name has no address, and whoever is not of the cluster is not asked.
+	stranger := &nodev1.SnapshotPart{Node: w.nodes[0].address, Incarnation: identity("a"), Name: "of a", Shards: all}
+	source, done, err := c.SnapshotOf(nameOf(stranger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if _, err := source.Databases(t.Context()); !errors.Is(err, wire.ErrNotFound) || errors.Is(err, series.ErrUnavailable) {
+		t.Errorf("of a stranger: %v", err)
+	}
+}
+
 // FuzzSnapshotName: whatever name a client sends, there is one part for each shard, which says that it has it, or
 // wire.ErrNotFound.
 func FuzzSnapshotName(f *testing.F) {
@@ -179,31 +258,32 @@ func FuzzSnapshotName(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(base64.RawURLEncoding.EncodeToString(b))
-	f.Add("")
-	f.Fuzz(func(t *testing.T, name string) {
-		parts, err := parseSnapshot(name)
-		var byShard []*nodev1.SnapshotPart
-		if err == nil {
-			byShard, err = partsByShard(parts, 3)
-		}
+	f.Add(b)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, message []byte) {
+		const shards = 3
+		byShard, err := parseSnapshot(base64.RawURLEncoding.EncodeToString(message), shards)
 		if err != nil {
 			if !errors.Is(err, wire.ErrNotFound) {
 				t.Fatal(err)
 			}
 			return
 		}
+		m := &nodev1.ClusterSnapshot{}
+		if err := proto.Unmarshal(message, m); err != nil || len(m.GetParts()) > shards || len(byShard) != shards {
+			t.Fatalf("%v, %v by shard of %v", err, byShard, m)
+		}
 		for shard, p := range byShard {
 			times := 0
-			for _, other := range parts {
+			for _, other := range m.GetParts() {
 				for _, s := range other.GetShards() {
-					if int(s) == shard {
+					if int64(s) == int64(shard) {
 						times++
 					}
 				}
 			}
-			if p.GetName() == "" || times != 1 {
-				t.Fatalf("shard %d is in %d parts of %v", shard, times, parts)
+			if p.GetName() == "" || times != 1 || !slices.Contains(p.GetShards(), uint32(shard)) {
+				t.Fatalf("shard %d is in %d parts of %v", shard, times, m)
 			}
 		}
 	})

@@ -88,10 +88,11 @@ func (s *Source) fold(ctx context.Context, request *scan.Request, visit scan.Vis
 		l.bytesMax = min(s.cluster.options.Limits.ReadBytesMax, max(1, most/2))
 	}
 	l.ask = func(ctx context.Context, o *group) error {
+		of, snapshot := ofPart(ctx, s.partOf(o))
 		stream, err := await(o.watchdog, func() (nodev1.NodeService_ScanClient, error) {
-			return o.node.reads.Scan(ctx, &nodev1.ScanRequest{
+			return o.node.reads.Scan(of, &nodev1.ScanRequest{
 				Selector: wire.FromSelector(&request.Selector), Shards: fromOf(o.reads), FromMs: max(request.FromMs, scan.TimeMsMin), ToMs: min(request.ToMs, scan.TimeMsMax),
-				Steps: wire.FromSteps(request.Steps), Limits: wire.FromLimits(request.Limits), Freshness: s.freshness(), Parallel: 1,
+				Steps: wire.FromSteps(request.Steps), Limits: wire.FromLimits(request.Limits), Freshness: s.freshness(), Parallel: 1, Snapshot: snapshot,
 			})
 		})
 		if err != nil {
