@@ -191,6 +191,9 @@ func TestSnapshotOfCluster(t *testing.T) {
 	if _, err := source.Delete(t.Context(), scan.Selector{MetricAny: true}, scan.TimeMsMin, scan.TimeMsMax); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := snapshotContents(t, connect(t, other), allAtOne(t, name)); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("shards are read from a node that did not confirm them: %v", err)
+	}
 	holder := holderOf(t, name)
 	c.drain(router, holder) // its shards move and others lead them, while it holds what it took
 	for _, r := range []*testServer{router, other} {
@@ -227,21 +230,35 @@ func TestSnapshotOfCluster(t *testing.T) {
 // holderOf returns a node that holds shards of a snapshot.
 func holderOf(t *testing.T, name string) string {
 	t.Helper()
+	return partsOf(t, name)[0].GetNode()
+}
+
+// partsOf returns the parts of a snapshot, each of which has shards.
+func partsOf(t *testing.T, name string) []*nodev1.SnapshotPart {
+	t.Helper()
 	b, err := base64.RawURLEncoding.DecodeString(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &nodev1.ClusterSnapshot{}
-	if err := proto.Unmarshal(b, m); err != nil {
+	if err := proto.Unmarshal(b, m); err != nil || len(m.GetParts()) < 2 {
+		t.Fatalf("%v, %v", m, err)
+	}
+	return m.GetParts()
+}
+
+// allAtOne returns the made-up name of a snapshot of which one node has all shards.
+func allAtOne(t *testing.T, name string) string {
+	t.Helper()
+	parts := partsOf(t, name)
+	for _, p := range parts[1:] {
+		parts[0].Shards = append(parts[0].GetShards(), p.GetShards()...)
+	}
+	b, err := proto.Marshal(&nodev1.ClusterSnapshot{Parts: parts[:1]})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range m.GetParts() {
-		if len(p.GetShards()) > 0 {
-			return p.GetNode()
-		}
-	}
-	t.Fatalf("no shard is in %v", m)
-	return ""
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // snapshotContents returns the samples of a snapshot, by sampleName.
