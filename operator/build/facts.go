@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
@@ -97,17 +98,35 @@ func markedClass(claim *corev1.PersistentVolumeClaim) *string {
 	return nil
 }
 
-// IsClaimOutdated reports whether a claim was made for another storage class than is asked for.
-// Where none is asked for, any will do.
-func IsClaimOutdated(claim *corev1.PersistentVolumeClaim, asked v1alpha1.VolumeSpec) bool {
-	class := claim.Spec.StorageClassName
-	if marked := markedClass(claim); marked != nil {
-		class = marked
-	}
-	return isOtherClass(class, asked)
+// IsClaimMarked reports whether a claim says which storage class it was made for.
+func IsClaimMarked(claim *corev1.PersistentVolumeClaim) bool { return markedClass(claim) != nil }
+
+// MarkClaim marks a claim with the storage class that it was made for, see IsClaimOutdated.
+func MarkClaim(claim *corev1.PersistentVolumeClaim, before *string) {
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, annotationStorageClass, claimClass(claim, before))
 }
 
-// IsOutdated reports whether claims that are made from a template are IsClaimOutdated.
+// IsClaimOutdated reports whether a claim was made for another storage class than is asked for.
+// Where none is asked for, any will do. A claim that is not marked, as one of an older operator or
+// one that somebody made by hand, was made for the class that was asked for before (nil: none was,
+// and its own class counts): only a change of what is asked for replaces volumes.
+func IsClaimOutdated(claim *corev1.PersistentVolumeClaim, before *string, asked v1alpha1.VolumeSpec) bool {
+	class := claimClass(claim, before)
+	return isOtherClass(&class, asked)
+}
+
+// claimClass returns the storage class that a claim was made for; "": none.
+func claimClass(claim *corev1.PersistentVolumeClaim, before *string) string {
+	for _, class := range []*string{markedClass(claim), before, claim.Spec.StorageClassName} {
+		if class != nil {
+			return *class
+		}
+	}
+	return ""
+}
+
+// IsOutdated reports whether claims that are made from a template are for another storage class
+// than is asked for.
 func (t *ClaimTemplate) IsOutdated(asked v1alpha1.VolumeSpec) bool {
 	return asked.StorageClassName != nil && (t.StorageClassName == nil || isOtherClass(t.StorageClassName, asked))
 }

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -183,6 +184,32 @@ func TestStorageClassChangeOfMind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Volumes that were there with another class than the resource names, as an older operator or a
+// person left them, stay until somebody asks for a change.
+func TestStorageClassOfClaimsMadeByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	slow, fast, other := w.namespace+"-slow", w.namespace+"-fast", w.namespace+"-other"
+	w.create(fmt.Sprintf("{shards: 6, replication: 2, nodes: {count: 4, storage: {storageClassName: %s}}}", slow))
+	w.must(w.api.Create(w.t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data-demo-node-0", Namespace: w.namespace, Labels: build.Labels(w.cluster(), build.ComponentNode)},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &other, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}},
+		},
+	}))
+	w.class(slow)
+	w.until("the cluster is made", w.complete)
+	for range 10 {
+		w.step()
+	}
+	if is := w.classesOf(4); !slices.Equal(is, []string{other, slow, slow, slow}) || len(w.view().Desired) > 0 {
+		t.Fatalf("nobody asked for it: %v %v", is, w.view().Desired)
+	}
+	w.class(fast)
+	w.until("it is asked for", w.all(fast, 4))
 }
 
 // A class that does not exist is told of, and nothing is emptied for it.

@@ -22,18 +22,22 @@ func (c *Client) AnnotateClaim(ctx context.Context, claim *corev1.PersistentVolu
 	if claim == nil {
 		return nil
 	}
-	changed := claim.DeepCopy()
-	if value == "" {
-		delete(changed.Annotations, key)
-	} else {
-		if changed.Annotations == nil {
-			changed.Annotations = map[string]string{}
+	return c.ChangeClaim(ctx, claim, func(changed *corev1.PersistentVolumeClaim) {
+		if value == "" {
+			delete(changed.Annotations, key)
+		} else {
+			metav1.SetMetaDataAnnotation(&changed.ObjectMeta, key, value)
 		}
-		changed.Annotations[key] = value
-	}
+	})
+}
+
+// ChangeClaim changes a claim, if nobody else has since it was looked at.
+func (c *Client) ChangeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, change func(*corev1.PersistentVolumeClaim)) error {
+	changed := claim.DeepCopy()
+	change(changed)
 	patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
 	if err := c.Cached.Patch(ctx, changed, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("annotate volume claim %s: %w", claim.Name, err)
+		return fmt.Errorf("change volume claim %s: %w", claim.Name, err)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshClu
 	}
 	claims := map[string]bool{} // those that would be replaced
 	for i := range list.Items {
-		claims[list.Items[i].Name] = build.IsClaimOutdated(&list.Items[i], v1alpha1.VolumeSpec{StorageClassName: &class})
+		claims[list.Items[i].Name] = build.IsClaimOutdated(&list.Items[i], c.Spec.Nodes.Storage.StorageClassName, v1alpha1.VolumeSpec{StorageClassName: &class})
 	}
 	status, err := mesh.Status(ctx, false)
 	if err != nil {

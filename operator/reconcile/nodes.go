@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -130,7 +133,7 @@ func (n *storageNodes) facts(ctx context.Context) rollout.Facts {
 		f.Claims = append(f.Claims, rollout.Claim{
 			Ordinal: ordinal, Name: claim.Name, UID: string(claim.UID), Machine: n.seen.VolumeMachine(claim),
 			GivenUp: claim.Annotations[annotationGivenUp] != "", Lost: n.seen.IsVolumeLost(claim), Terminating: claim.DeletionTimestamp != nil,
-			Outdated: build.IsClaimOutdated(claim, c.Spec.Nodes.Storage.VolumeSpec),
+			Outdated: build.IsClaimOutdated(claim, n.classBefore(), c.Spec.Nodes.Storage.VolumeSpec), Bound: claim.Spec.VolumeName != "",
 		})
 	}
 	f.ClaimTemplate = n.claimTemplate(ctx)
@@ -152,7 +155,7 @@ func (n *storageNodes) claimTemplate(ctx context.Context) (t rollout.ClaimTempla
 	}
 	outdated := t.Outdated
 	for _, claim := range n.seen.NodeClaims {
-		outdated = outdated || build.IsClaimOutdated(claim, asked)
+		outdated = outdated || build.IsClaimOutdated(claim, n.classBefore(), asked)
 	}
 	if !outdated || *asked.StorageClassName == "" {
 		return t
@@ -168,11 +171,58 @@ func (n *storageNodes) claimTemplate(ctx context.Context) (t rollout.ClaimTempla
 	return t
 }
 
+// classBefore returns the storage class that was asked for before: that of the claim template, if
+// it is not the one that is asked for now.
+func (n *storageNodes) classBefore() *string {
+	asked := n.cluster.Spec.Nodes.Storage.VolumeSpec
+	if set := n.seen.NodeSet; set != nil {
+		if template := build.ClaimTemplateOf(set); template != nil && template.IsOutdated(asked) {
+			return template.StorageClassName
+		}
+	}
+	return asked.StorageClassName
+}
+
+// markClaims marks claims that are not with the storage class that they were made for: once the
+// StatefulSet has another claim template, nobody could tell.
+func (n *storageNodes) markClaims(ctx context.Context) error {
+	if n.cluster.Spec.Nodes.Storage.StorageClassName == nil || n.seen.NodeSet == nil {
+		return nil
+	}
+	var failed []error
+	for _, ordinal := range slices.Sorted(maps.Keys(n.seen.NodeClaims)) {
+		if claim := n.seen.NodeClaims[ordinal]; !build.IsClaimMarked(claim) && claim.DeletionTimestamp == nil {
+			failed = append(failed, n.objects.ChangeClaim(ctx, claim, func(c *corev1.PersistentVolumeClaim) { build.MarkClaim(c, n.classBefore()) }))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// areClaimsMarked reports whether every pod has a claim that says which storage class it was made for.
+func (n *storageNodes) areClaimsMarked() bool {
+	for ordinal := range n.seen.NodePods {
+		if n.seen.NodeClaims[ordinal] == nil {
+			return false
+		}
+	}
+	for _, claim := range n.seen.NodeClaims {
+		if !build.IsClaimMarked(claim) && claim.DeletionTimestamp == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // changesClaims reports whether the StatefulSet is to be made anew for other claims, or has been
 // deleted for that.
 func (n *storageNodes) changesClaims() bool {
 	if n.seen.NodeSet == nil {
 		return len(n.seen.NodePods) > 0
+	}
+	for _, pod := range n.seen.NodePods {
+		if metav1.GetControllerOf(pod) == nil {
+			return true // the StatefulSet that was made anew has not taken it over yet
+		}
 	}
 	template := build.ClaimTemplateOf(n.seen.NodeSet)
 	return template != nil && template.IsOutdated(n.cluster.Spec.Nodes.Storage.VolumeSpec)
@@ -187,6 +237,10 @@ func (n *storageNodes) remakeSet(ctx context.Context, reason rollout.Reason) err
 	}
 	if !current || !controllerutil.ContainsFinalizer(n.cluster, Finalizer) {
 		n.known.Plan.Waits = append(n.known.Plan.Waits, rollout.Wait{Reason: reason, Why: "volumes are to have another storage class, and pods are to be made anew for another reason first"})
+		return nil
+	}
+	if !n.areClaimsMarked() {
+		n.known.Plan.Waits = append(n.known.Plan.Waits, rollout.Wait{Reason: reason, Why: "volume claims are marked with the storage class that they were made for"})
 		return nil
 	}
 	if err := n.objects.DeleteAlone(ctx, n.seen.NodeSet); err != nil {
@@ -231,7 +285,7 @@ func (n *storageNodes) keep(ctx context.Context) error {
 			return fmt.Errorf("tell the store who manages the cluster: %w", err)
 		}
 	}
-	var failed []error
+	failed := []error{n.markClaims(ctx)}
 	stopped := map[string]bool{} // by node; "" is the StatefulSet
 	for _, a := range n.known.Plan.Actions {
 		if stopped[a.Node] {

@@ -44,7 +44,8 @@ type Claim struct {
 	Lost        bool   // its volume does not exist any more
 	GivenUp     bool   // it is marked: its node's incarnation is being retired
 	Terminating bool   // it is being deleted, and goes when no pod uses it
-	Outdated    bool   // it has another storage class than is asked for
+	Outdated    bool   // it was made for another storage class than is asked for
+	Bound       bool   // it has a volume, and there may be data on it
 }
 
 // Machine is a machine of Kubernetes, which calls it a node.

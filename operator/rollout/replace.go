@@ -49,6 +49,8 @@ func (d *decision) endLast(ordinal int, reason Reason) {
 	}
 	why := d.restartBlocker(ordinal)
 	switch {
+	case d.ClaimTemplate.Ending:
+		why = "the StatefulSet is being made anew, and nobody would make its pod meanwhile"
 	case len(d.plan.Actions) > 0:
 		why = "other changes come first"
 	case why == "" && d.State.Map != nil && d.shardsMove():

@@ -148,6 +148,9 @@ func (d *decision) replaceVolumes() {
 	case d.live(node): // the first map may name it at any moment
 		why = "the cluster is not made yet"
 	}
+	if why == "" {
+		why = d.unknownContents(outdated[0])
+	}
 	if why != "" {
 		d.waitForVolume(node, len(outdated), why)
 		return
@@ -183,6 +186,9 @@ func (d *decision) replaceEmptied(ordinal, outdated int) {
 	case d.Hold != "":
 		why = d.Hold
 	}
+	if why == "" {
+		why = d.unknownContents(ordinal)
+	}
 	if pod := d.pod(ordinal); why == "" && pod != nil && pod.Terminating {
 		why = "its pod is ending"
 	}
@@ -191,6 +197,21 @@ func (d *decision) replaceEmptied(ordinal, outdated int) {
 		return
 	}
 	d.deleteClaim(claim, ReasonReplacingVolume)
+}
+
+// unknownContents returns why nobody can say that nothing of value is on the volume of a node that
+// no row names; "": it can be said. A cluster that is made again finds the volumes of the one
+// before, and its store knows of their data only when the nodes have come up.
+func (d *decision) unknownContents(ordinal int) string {
+	switch claim := d.claim(ordinal); {
+	case !claim.Bound:
+		return ""
+	case d.State.Map == nil:
+		return "the cluster is not made yet, and there may be data on it"
+	case !d.known(d.NodeName(ordinal)):
+		return "its node has never joined, so there may be data on it that nobody knows of; delete its claim to give that up"
+	}
+	return ""
 }
 
 func (d *decision) waitForVolume(node string, outdated int, why string) {

@@ -188,7 +188,7 @@ func (w *world) facts() Facts {
 	}
 	for ordinal, claim := range w.claims {
 		f.Claims = append(f.Claims, Claim{
-			Ordinal: ordinal, Name: "data-" + node(ordinal), UID: claim.uid, Machine: claim.machine, Lost: claim.lost, GivenUp: claim.givenUp, Terminating: claim.terminating, Outdated: claim.class != w.class,
+			Ordinal: ordinal, Name: "data-" + node(ordinal), UID: claim.uid, Machine: claim.machine, Lost: claim.lost, GivenUp: claim.givenUp, Terminating: claim.terminating, Outdated: claim.class != w.class, Bound: claim.machine != "",
 		})
 	}
 	for name, machine := range w.machines {
