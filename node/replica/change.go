@@ -122,7 +122,7 @@ func (g *group) transferTo(node string) error {
 		if m.RaftID == g.replica.RaftID {
 			return nil
 		}
-		if g.transferee != raft.None || g.shared.ticks < g.transferFrom {
+		if !g.mayTransfer() {
 			return ErrBusy
 		}
 		g.transfer(m.RaftID)

@@ -28,18 +28,27 @@ func (g *group) handingOver() bool {
 }
 
 // noteTransfer notes that the library has given up a transfer, which it does after an election timeout.
-// Writes go on before the next one, for twice as long each time: an heir that cannot take over would stop them for good.
+// Writes go on before the next one, for twice as long each time: an heir that cannot take over would stop them for good. One that failed long ago does not count.
 func (g *group) noteTransfer() {
 	status := g.node.BasicStatus()
 	if status.RaftState != raft.StateLeader || g.transferee == status.LeadTransferee {
 		return
 	}
 	g.transferee = status.LeadTransferee
-	g.transferFrom = g.shared.ticks + g.shared.config.ElectionTicks<<min(g.failedTransfers, transferDoublingsMax)
-	g.failedTransfers++
+	longest := g.shared.config.ElectionTicks << transferDoublingsMax
+	if g.witness() || g.shared.ticks > g.transferFrom+longest { // a witness answers no reads, so it does not wait for long
+		g.failedTransfers = 0
+	}
+	g.transferFrom = g.shared.ticks + min(g.shared.config.ElectionTicks<<g.failedTransfers, longest)
+	g.failedTransfers = min(g.failedTransfers+1, transferDoublingsMax)
 }
 
 const transferDoublingsMax = 5 // 13 s
+
+// mayTransfer reports whether a transfer may begin: none is under way, and writes have gone on since the last one came to nothing.
+func (g *group) mayTransfer() bool {
+	return g.transferee == raft.None && g.shared.ticks >= g.transferFrom
+}
 
 // successor returns the node that leads, or is about to; "" if it is not known.
 func (g *group) successor() string {

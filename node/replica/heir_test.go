@@ -3,6 +3,8 @@ package replica
 import (
 	"errors"
 	"testing"
+
+	"go.etcd.io/raft/v3"
 )
 
 // While a group is handed over, proposals wait at the leader until the heir campaigns, go to it then, and wait
@@ -74,6 +76,16 @@ func TestHandingOverIsBounded(t *testing.T) {
 		}
 		if err := leader.host.Transfer(0, heir.name); !errors.Is(err, ErrBusy) {
 			t.Fatalf("handed over again at once: %v", err)
+		}
+		g := leader.host.group(0)
+		g.handOver()
+		g.eachProgress(func(p MemberProgress) {
+			if p.Member.RaftID != g.replica.RaftID {
+				g.takeOver(&message{term: g.term, from: p.Member.RaftID})
+			}
+		})
+		if g.transferee != raft.None {
+			t.Fatal("a witness hands over at once, or a replica that asks to lead is given the lead")
 		}
 		w.until("it may be handed over again", func() bool { return leader.host.Transfer(0, heir.name) == nil })
 	}

@@ -148,7 +148,7 @@ func (g *group) route(from *pb.Message) {
 	case pb.MsgHeartbeatResp:
 		m.kind, m.index = typeHeartbeatResp, g.configured
 	case pb.MsgTimeoutNow:
-		m.kind, early = typeTimeoutNow, true // what the heir has is on its own disk
+		m.kind, early = typeTimeoutNow, true // it promises nothing: any voter may campaign at any time
 	default:
 		return // forwarded proposals and reads: routers find the leader themselves
 	}

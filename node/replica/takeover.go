@@ -30,7 +30,7 @@ func (g *group) askToLead() error {
 // takeOver answers a replica that asks to lead: a full voter that has nearly all of
 // the log, as the group takes no proposals until it has the rest.
 func (g *group) takeOver(m *message) {
-	if !g.leads() || m.term != g.term || g.transferee != raft.None || g.tookOver && g.shared.ticks-g.ledSince < takeOverTicks {
+	if !g.leads() || m.term != g.term || !g.mayTransfer() || g.tookOver && g.shared.ticks-g.ledSince < takeOverTicks {
 		return
 	}
 	ready := false

@@ -93,7 +93,7 @@ func (g *group) tickLeader() {
 
 // handOver transfers a witness's leadership to a full voter that has its log.
 func (g *group) handOver() {
-	if g.transferee != raft.None {
+	if !g.mayTransfer() {
 		return
 	}
 	var best MemberProgress
