@@ -64,7 +64,10 @@ var rules = []struct {
 	{change: true, spec: "tls: {mode: 'Off'}", want: "tls.mode cannot be changed"},
 	{change: true, spec: "bootstrap: {fromBackup: {backupName: monday}}", want: "bootstrap cannot be changed"},
 	{change: true, spec: "nodes: {storage: {size: 9Gi}}", want: "nodes.storage.size can only grow: volumes do not shrink below"},
-	{change: true, spec: "nodes: {storage: {storageClassName: fast}}", want: "storageClassName cannot be changed"},
+	{
+		change: true, before: "nodes: {storage: {storageClassName: fast}}",
+		spec: "nodes: {storage: {size: 20Gi}}", want: "storageClassName cannot be taken away once it is set",
+	},
 	{change: true, spec: "etcd: {managed: {storage: {size: 1Mi}}}", want: "etcd.managed.storage.size can only grow: volumes do not shrink below"},
 	{change: true, spec: "etcd: {managed: {storage: {storageClassName: fast}}}", want: "storageClassName cannot be changed"},
 	{change: true, spec: "etcd: {external: {endpoints: ['http://e:2379']}}", want: "between managed and external"},
