@@ -49,10 +49,15 @@ func (d *decision) ready(ordinal int) bool {
 
 // replacesVolume reports whether a node is being emptied, or is empty, as its volume is to be
 // replaced: it stays so until it has another one. A claim that is being deleted goes in any case;
-// that of a spare node may be as it is. While no other volumes can be made, nodes are in use.
+// that of a spare node may be as it is. While no other volumes can be made, nodes are in use, and
+// so they are for the first map: without it no volume that is there is replaced.
 func (d *decision) replacesVolume(ordinal int) bool {
 	claim := d.claim(ordinal)
-	return claim != nil && (claim.Outdated && ordinal < d.asked && d.ClaimTemplate.good() || claim.Terminating) && d.State.Desired[d.NodeName(ordinal)] == shardmap.Draining
+	if claim == nil || d.State.Desired[d.NodeName(ordinal)] != shardmap.Draining {
+		return false
+	}
+	replaceable := d.ClaimTemplate.good() && (d.State.Map != nil || !claim.Bound)
+	return claim.Outdated && ordinal < d.asked && replaceable || claim.Terminating
 }
 
 // begunVolumes returns those of the outdated volumes whose nodes are being emptied, or are empty.

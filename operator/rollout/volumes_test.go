@@ -57,3 +57,15 @@ func TestVolumeWaitsForStatefulSet(t *testing.T) {
 		}
 	}
 }
+
+// A node whose volume comes while it is kept empty for another one, before there is a shard map,
+// is put to use again: otherwise no map would ever be made, and the volume never be replaced.
+func TestVolumeThatComesBeforeTheMap(t *testing.T) {
+	f := scene(1)
+	f.State.Map, f.Shards = nil, nil
+	f.State.Desired[f.NodeName(0)], f.EmptyForMs[f.NodeName(0)] = shardmap.Draining, EmptyForMs
+	f.claim(0).Outdated, f.claim(0).Bound = true, true
+	if done := strings.Join(kinds(Decide(f)), "; "); done != "desire demo-node-0 active" {
+		t.Errorf("%q", done)
+	}
+}
