@@ -228,11 +228,12 @@ func (w *world) spare(ordinal int) bool {
 	return ordinal >= w.want.Count && ordinal < w.want.Count+2 && w.outdated()
 }
 
-// begins reports whether a node may be emptied now for a volume of another class: no other is.
+// begins reports whether a node may be emptied now for a volume of another class: no other is. One that has its volume already, before
+// there is a map, is not being emptied: it is put to use.
 func (w *world) begins(ordinal int) bool {
 	for other := range w.want.Count {
 		claim := w.claims[other]
-		if other != ordinal && claim != nil && claim.class != w.class && w.desired[node(other)] == shardmap.Draining {
+		if other != ordinal && claim != nil && claim.class != w.class && (w.shardMap != nil || claim.machine == "") && w.desired[node(other)] == shardmap.Draining {
 			return false
 		}
 	}
