@@ -101,14 +101,18 @@ func forecast(ctx context.Context, c *v1alpha1.TickMeshCluster, mesh Mesh, repli
 }
 
 // problem is why the change would be refused; nil: it would not.
-func (r *planReport) problem() error {
-	if r.Refusal == "" {
+func (r *planReport) problem() error { return refused(r.Refusal) }
+
+// refused returns the error of a change that would be refused, with the reason; nil: there is none.
+func refused(reason string) error {
+	if reason == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", errRefused, r.Refusal)
+	return fmt.Errorf("%w: %s", errRefused, reason)
 }
 
-func (c *command) show(r *planReport) error {
+// show writes a report as JSON or as text.
+func (c *command) show(r interface{ write(w io.Writer) error }) error {
 	if c.isJSON() {
 		return display.JSON(c.out, r)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/upgrade"
@@ -42,15 +41,7 @@ func (c *command) planImage(ctx context.Context, args []string, image string) er
 		return err
 	}
 	r := planUpgrade(cluster, image)
-	if c.isJSON() {
-		err = display.JSON(c.out, r)
-	} else {
-		err = r.write(c.out)
-	}
-	if r.Refusal != "" {
-		err = errors.Join(err, fmt.Errorf("%w: %s", errRefused, r.Refusal))
-	}
-	return err
+	return errors.Join(c.show(r), refused(r.Refusal))
 }
 
 // planUpgrade returns what another image would restart, as the status tells of the cluster.

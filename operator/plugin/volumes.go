@@ -42,15 +42,7 @@ func (c *command) planVolumes(ctx context.Context, args []string, class string) 
 		if err != nil {
 			return err
 		}
-		if c.isJSON() {
-			err = display.JSON(c.out, r)
-		} else {
-			err = r.write(c.out)
-		}
-		if r.Refusal != "" {
-			err = errors.Join(err, fmt.Errorf("%w: %s", errRefused, r.Refusal))
-		}
-		return err
+		return errors.Join(c.show(r), refused(r.Refusal))
 	})
 }
 
