@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need and the machine lacks: a C compiler for the race
-# detector, Python's venv for the tests of the Python client, and Node.js for those of the
+# detector, Python's venv for the tests of the Python client, Node.js for those of the
 # TypeScript client, and Rust for those of the Rust client.
 # The end-to-end tests install their collectors themselves.
 #

@@ -13,7 +13,7 @@ if command -v clippy-driver >/dev/null && clippy-driver --version >/dev/null 2>&
 else
 	go run ./hack/skips -script rust-clippy
 fi
-[ -x bin/tickmesh ] || timeout 20m go build -trimpath -o bin/tickmesh .
+timeout 20m go build -trimpath -o bin/tickmesh . # one that is there may be of other sources
 made=$(mktemp)
 trap 'rm -f "$made"' EXIT
 timeout 20m hack/scripts/rust-generate.sh "$made"
@@ -23,7 +23,8 @@ cmp "$made" api/rust/src/proto.rs || {
 }
 cd api/rust
 # What ends up in programs with the client has a licence that hack/checks allows for other languages, too.
-others=$(timeout 5m cargo tree --locked -e normal,no-proc-macro --prefix none --format '{l} {p}' | grep -Ev '(^| )(MIT|Apache-2\.0|ISC|BSD-3-Clause)( |/)|^MIT/' || true)
+licences=$(timeout 5m cargo tree --locked -e normal,no-proc-macro --prefix none --format '{l} {p}')
+others=$(echo "$licences" | grep -Ev '(^| )(MIT|Apache-2\.0|ISC|BSD-3-Clause)( |/)|^MIT/' || true)
 [ -z "$others" ] || {
 	echo "not of a licence that is allowed: $others" >&2
 	exit 1
