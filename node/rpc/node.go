@@ -53,7 +53,7 @@ type Node interface {
 	// TakeSnapshot keeps what shards have, for ScanRequest.Snapshot and NamesRequest.Snapshot, with every write and delete that
 	// was answered before the call; the name is empty when all shards have ended with an error.
 	TakeSnapshot(ctx context.Context, shards []uint16) (name string, ends []ShardEnd, err error)
-	// EndSnapshot gives up a snapshot; one that has ended is no error.
+	// EndSnapshot ends a snapshot; one that has ended is no error.
 	EndSnapshot(ctx context.Context, name string) error
 	// Delete hides samples and returns what became of each shard.
 	Delete(ctx context.Context, request *DeleteRequest) ([]ShardDeleted, error)

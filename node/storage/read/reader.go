@@ -249,7 +249,7 @@ func (r *Reader) Unflushed(ref series.Ref, visit func(payload []byte, hidden []s
 
 // readChain copies the sealed pages that no segment has yet and that may have
 // samples within the span, newest first. Where the pages are in order of time, it
-// ends with the page that begins before the span.
+// ends with the page that begins before the span. It reports whether there was room, in bytes, for all of them.
 func (r *Reader) readChain(ordered bool, within segment.TimeRange, room int) (whole bool, err error) {
 	r.chain, r.payloads = r.chain[:0], r.payloads[:0]
 	r.overlay.Reset()

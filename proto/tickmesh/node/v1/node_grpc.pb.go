@@ -71,7 +71,7 @@ type NodeServiceClient interface {
 	// TakeSnapshot keeps what shards that the node leads have, for Scan and ListNames, until EndSnapshot, or until it was not
 	// read for a while.
 	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (*TakeSnapshotResponse, error)
-	// EndSnapshot gives the disk back that a snapshot holds.
+	// EndSnapshot releases the disk that a snapshot holds.
 	EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error)
 	// Delete hides samples of some shards.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
@@ -371,7 +371,7 @@ type NodeServiceServer interface {
 	// TakeSnapshot keeps what shards that the node leads have, for Scan and ListNames, until EndSnapshot, or until it was not
 	// read for a while.
 	TakeSnapshot(context.Context, *TakeSnapshotRequest) (*TakeSnapshotResponse, error)
-	// EndSnapshot gives the disk back that a snapshot holds.
+	// EndSnapshot releases the disk that a snapshot holds.
 	EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error)
 	// Delete hides samples of some shards.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)

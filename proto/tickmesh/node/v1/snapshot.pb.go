@@ -297,7 +297,7 @@ func (x *SnapshotPart) GetShards() []uint32 {
 	return nil
 }
 
-// ClusterSnapshot says where the shards of a snapshot are. Routers give it to clients as the name of the snapshot, so that
+// ClusterSnapshot says where the shards of a snapshot are. Routers send it to clients as the name of the snapshot, so that
 // any router can read it.
 type ClusterSnapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
