@@ -4,6 +4,8 @@
 #	fuzz.sh         every target for FUZZ_TIME (30s), guided by coverage
 #	fuzz.sh short   all targets together for about FUZZ_TOTAL seconds (60), each from its
 #	                seeds by Go's mutator, with other random numbers in each run
+#	fuzz.sh build   only builds what the short form runs, which then takes it from FUZZ_PROGRAMS,
+#	                a folder, so that what is built beside other things is fuzzed alone
 #
 # The short form uses plain test binaries: instrumenting all packages for coverage would
 # take far longer than the fuzzing. FUZZ_SEED repeats a run; its default is printed. An
@@ -32,6 +34,17 @@ if [ "${1:-}" = one ]; then
 	exit 1
 fi
 
+# build FOLDER writes the test programs of all packages with targets.
+build() {
+	packages | xargs -P 2 -I{} sh -c 'go test -c -vet=off -tags invariants -ldflags="-s -w" -o "$1/$(echo "$2" | tr / _).test" "$2"' - "$1" {}
+}
+
+if [ "${1:-}" = build ]; then
+	mkdir -p "$FUZZ_PROGRAMS.new"
+	build "$FUZZ_PROGRAMS.new"
+	exec mv "$FUZZ_PROGRAMS.new" "$FUZZ_PROGRAMS" # so that a build that failed is not taken
+fi
+
 if [ "${1:-}" != short ]; then
 	for package in $(packages); do
 		for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
@@ -49,10 +62,14 @@ echo "seed $seed: to repeat this run, FUZZ_SEED=$seed hack/scripts/fuzz.sh short
 
 begin=$(date +%s)
 all=$(packages)
-echo "$all" | xargs -P 2 -I{} sh -c 'go test -c -vet=off -tags invariants -ldflags="-s -w" -o "$1/$(echo "$2" | tr / _).test" "$2"' - "$work" {}
+programs=${FUZZ_PROGRAMS:-}
+if [ ! -d "$programs" ]; then
+	programs=$work
+	build "$programs"
+fi
 targets=0
 for package in $all; do
-	program=$work/$(echo "$package" | tr / _).test
+	program=$programs/$(echo "$package" | tr / _).test
 	for target in $( (cd "$package" && "$program" -test.list '^Fuzz') | grep '^Fuzz'); do
 		echo "$package $program $target" >>"$work/targets"
 		targets=$((targets + 1))

@@ -35,49 +35,35 @@ GORACE="atexit_sleep_ms=100 ${GORACE:-}"
 export GORACE
 (cd hack/tools && go build -o ../../.cache/gotestsum gotest.tools/gotestsum)
 
-failed=
-polite= # nice, while what waits more than it computes runs beside
-# stage NAME COMMAND… runs a part of the tier and prints how long it took.
-stage() {
-	name=$1
-	shift
-	begin=$(date +%s)
-	echo "== $name"
-	"$@" || failed="$failed $name"
-	echo "== $name took $(($(date +%s) - begin)) s"
-}
+. hack/scripts/stages.sh
 
-# go_test NAME FLAGS… runs `go test` and keeps its events. Sources are vetted by the linters, once.
-go_test() {
-	file=$events/$1.json
-	shift
-	$polite "$root/.cache/gotestsum" --format pkgname --hide-summary=skipped --jsonfile "$file" -- -vet=off "$@"
-}
-
-# go_test_beside NAME TIMEOUT FLAGS… begins what go_test does, to go on beside the stages that follow, which
-# have the lowest priority until await. It is in a process group of its own, which timeout makes, so
-# that all of it is ended with this script.
-go_test_beside() {
-	beside=$1
-	longest=$2
-	shift 2
-	timeout --kill-after=1m "$longest" "$root/.cache/gotestsum" --format pkgname --hide-summary=skipped \
-		--jsonfile "$events/$beside.json" -- -vet=off "$@" >"$events/$beside.log" 2>&1 &
+# begin_waiting FLAGS… begins test-waiting.sh, to go on beside the stages that follow, which have the lowest
+# priority until await. It is in a process group of its own, which timeout makes, so that all of it is
+# ended with this script; the lab of Kubernetes needs a while for that.
+begin_waiting() {
+	timeout --kill-after=5m 2h hack/scripts/test-waiting.sh "$@" >"$events/waiting.log" 2>&1 &
 	running=$!
+	# What is idle to the kernel is put aside at once when a process of the others wakes up.
 	polite='nice -n 19'
-	trap 'kill "$running" 2>/dev/null || true' EXIT
+	! chrt --idle 0 true 2>/dev/null || polite="chrt --idle 0 $polite"
+	trap 'kill "$running" 2>/dev/null && wait "$running" || true' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 }
 
-# await waits for what go_test_beside has begun, and prints what it printed.
+# await waits for what begin_waiting has begun, and prints what it printed.
 await() {
 	code=0
 	wait "$running" || code=$?
 	polite=
 	trap - EXIT INT TERM HUP
-	cat "$events/$beside.log"
+	cat "$events/waiting.log"
 	return "$code"
+}
+
+# memory_left MEGABYTES reports whether so much memory can be had.
+memory_left() {
+	[ "$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo)" -ge "$(($1 * 1000))" ]
 }
 
 # module_test NAME FOLDER runs the tests of another module.
@@ -99,7 +85,10 @@ all=$(go list ./...)
 # What takes longest begins first, so that nothing else waits for it at the end.
 first=/operator/controller$
 light=$(printf '%s\n' "$all" | grep "$first" && printf '%s\n' "$all" | grep -v '/e2e/' | grep -v "$first")
-raced=$(printf '%s\n' "$light" | grep -v '/hack/checks$')
+# Packages with one goroutine, in which the race detector finds nothing; hack/checks holds the list to that.
+sequential=$(sed 's|^|./|' hack/scripts/sequential.txt)
+module=$(go list -m)
+raced=$(printf '%s\n' "$light" | grep -v '/hack/checks$' | grep -vxF "$(sed "s|^|$module/|" hack/scripts/sequential.txt)")
 processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|realinput|ui|attack)$')
 peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|realinput|ui)$')
 
@@ -114,12 +103,21 @@ fi
 # The operator's tests want a real API server and etcd, compiled the first time.
 KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)
 export KUBEBUILDER_ASSETS
-# These start processes, one test at a time, and mostly wait for them. So what computes runs beside
-# them, at the lowest priority: to processes the machine looks as if it did nothing else.
+# Real processes and Kubernetes mostly wait. So what computes runs beside them, and gives way: to them the
+# machine looks as if it did nothing else. The lab takes a gigabyte, and linking with the race detector a few;
+# where they are not there, and for all scenes, Kubernetes has the machine alone, at the end.
+alone=
+if [ "$tier" = all ] || ! memory_left 8000; then
+	alone=-alone
+fi
 # shellcheck disable=SC2086
-go_test_beside processes 90m -count=1 -race -tags invariants -timeout 40m -p 1 $processes
+begin_waiting $alone $processes
+# Many of these wait, too, for timers, API servers and disks: four at a time keep two cores busy.
 # shellcheck disable=SC2086
-stage packages go_test packages -race -tags invariants -timeout 50m $raced
+stage packages go_test packages -race -tags invariants -timeout 50m -p 4 $raced
+# Pointers are checked here as the race detector does.
+# shellcheck disable=SC2086
+stage sequential go_test sequential -tags invariants -gcflags="$module/...=-d=checkptr" $sequential
 # What the race detector cannot see, or would only slow: the sources' own rules, which are read by
 # one goroutine, allocations, the simulator, which runs one goroutine at a time in each world, and
 # a life of a node, which would take ten times as long.
@@ -130,13 +128,16 @@ stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
 stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim ./e2e/years
 stage images module_test images hack/images
 stage prometheus-scripts module_test prometheus-scripts e2e/promdiff/scripts
-stage processes await
+stage python $polite hack/scripts/python-test.sh
+stage typescript $polite hack/scripts/typescript-test.sh
+stage rust $polite hack/scripts/rust-test.sh
+FUZZ_PROGRAMS=$events/fuzz
+export FUZZ_PROGRAMS
+stage fuzz-build $polite hack/scripts/fuzz.sh build
+stage waiting await
 # From here on one at a time: attackers have the idle priority, and would be starved by what
-# computes; the fuzzer's work is measured in time; Kubernetes' clients may not wait for long.
+# computes, and the fuzzer's work is measured in time.
 stage attack-core go_test attack-core -count=1 -race -tags invariants -timeout 40m ./e2e/attack
-stage python hack/scripts/python-test.sh
-stage typescript hack/scripts/typescript-test.sh
-stage rust hack/scripts/rust-test.sh
 stage fuzz-short hack/scripts/fuzz.sh short
 if [ "$tier" = all ]; then
 	# shellcheck disable=SC2086
@@ -147,7 +148,7 @@ if [ "$tier" = all ]; then
 	stage fuzz hack/scripts/fuzz.sh
 	stage arm64 hack/scripts/test-arm64.sh
 	stage kubernetes hack/kubernetes/e2e.sh
-else
+elif [ -n "$alone" ]; then
 	stage kubernetes hack/kubernetes/e2e.sh -test.short
 fi
 finish

@@ -1,0 +1,142 @@
+package checks
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sequentialList names the packages that make test runs without the race detector.
+const sequentialList = "hack/scripts/sequential.txt"
+
+// starters are packages that start goroutines, or call back from some: prefixes of import paths.
+var starters = []string{
+	"net", "net/", "os/exec", "os/signal", "testing/synctest", "golang.org/x/sync/", "google.golang.org/grpc", "google.golang.org/grpc/",
+	"sigs.k8s.io/controller-runtime/", "k8s.io/client-go/", "go.etcd.io/etcd/", "github.com/valyala/fasthttp", "github.com/prometheus/client_golang/",
+}
+
+// harmless are packages below starters that hold values and functions only.
+var harmless = []string{"net/netip", "net/url", "google.golang.org/grpc/codes", "google.golang.org/grpc/status"}
+
+// startingCalls are the names of functions and methods that run a function in another goroutine.
+var startingCalls = []string{"Go", "Parallel", "RunParallel", "AfterFunc"}
+
+// goroutinesOf returns where a file starts a goroutine, or imports what does; nothing: it has one.
+func goroutinesOf(set *token.FileSet, file *ast.File) (found []string) {
+	for _, s := range file.Imports {
+		name, err := strconv.Unquote(s.Path.Value)
+		starts := func(p string) bool { return name == p || strings.HasSuffix(p, "/") && strings.HasPrefix(name, p) }
+		if err != nil || slices.ContainsFunc(starters, starts) && !slices.Contains(harmless, name) {
+			found = append(found, set.Position(s.Pos()).String()+" imports "+name)
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = append(found, set.Position(n.Pos()).String()+" starts a goroutine")
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains(startingCalls, f.Sel.Name) {
+				found = append(found, set.Position(n.Pos()).String()+" calls "+f.Sel.Name)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// packageFiles are the parsed files of a folder.
+type packageFiles struct{ code, tests []*ast.File }
+
+// TestSequentialPackages: the packages of sequentialList have one goroutine when they are tested. Neither they, nor their
+// tests, nor any package of the module that one of these imports starts another, or imports a library that does. So the race detector
+// could find nothing there, and running them without it loses no proof.
+func TestSequentialPackages(t *testing.T) {
+	set := token.NewFileSet()
+	folders := map[string]*packageFiles{}
+	for _, file := range goFiles(t) {
+		parsed, err := parser.ParseFile(set, filepath.Join(root(t), file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := folders[path.Dir(file)]
+		if f == nil {
+			f = &packageFiles{}
+			folders[path.Dir(file)] = f
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			f.tests = append(f.tests, parsed)
+		} else {
+			f.code = append(f.code, parsed)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root(t), sequentialList))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := strings.Fields(string(text))
+	if !slices.IsSorted(listed) || len(slices.Compact(slices.Clone(listed))) != len(listed) {
+		t.Errorf("%s is not sorted, or names a package twice", sequentialList)
+	}
+	for _, folder := range listed {
+		if folders[folder] == nil || len(folders[folder].tests) == 0 {
+			t.Errorf("%s names %s, which has no tests", sequentialList, folder)
+			continue
+		}
+		if found := reached(set, folders, folder); len(found) > 0 {
+			t.Errorf("%s is not for %s, as\n\t%s", sequentialList, folder, strings.Join(found, "\n\t"))
+		}
+	}
+}
+
+// reached returns what goroutinesOf finds in a package, its tests, and all packages of the module that those import.
+func reached(set *token.FileSet, folders map[string]*packageFiles, folder string) (found []string) {
+	seen := map[string]bool{}
+	var visit func(folder string, files []*ast.File)
+	visit = func(folder string, files []*ast.File) {
+		for _, file := range files {
+			found = append(found, goroutinesOf(set, file)...)
+			for _, s := range file.Imports {
+				name := strings.TrimPrefix(strings.Trim(s.Path.Value, `"`), module)
+				if next := folders[name]; next != nil && name != folder && !seen[name] {
+					seen[name] = true
+					visit(name, next.code)
+				}
+			}
+		}
+	}
+	visit(folder, slices.Concat(folders[folder].code, folders[folder].tests))
+	return found
+}
+
+// TestGoroutinesAreSeen holds goroutinesOf to what it is to find.
+func TestGoroutinesAreSeen(t *testing.T) {
+	for source, want := range map[string]int{
+		"package p\nimport \"net/url\"\nfunc f() { g() }":                    0,
+		"package p\nimport \"net/http\"":                                     1,
+		"package p\nimport \"net\"":                                          1,
+		"package p\nimport \"sigs.k8s.io/controller-runtime/pkg/client\"":    1,
+		"package p\nfunc f() { go g() }":                                     1,
+		"package p\nfunc f() { func() { go func() {}() }() }":                1,
+		"package p\nfunc TestF(t *testing.T) { t.Parallel() }":               1,
+		"package p\nfunc f(w *sync.WaitGroup) { w.Go(g); w.Wait() }":         1,
+		"package p\nfunc f() { time.AfterFunc(0, g); context.AfterFunc() }":  2,
+		"package p\nfunc BenchmarkF(b *testing.B) { b.RunParallel(nil) }":    1,
+		"package p\nimport \"golang.org/x/sync/errgroup\"\nvar g errgroup.G": 1,
+	} {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, "p.go", source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := goroutinesOf(set, file); len(found) != want {
+			t.Errorf("found %q in %q, want %d", found, source, want)
+		}
+	}
+}
