@@ -86,15 +86,17 @@ all=$(go list ./...)
 first=/operator/controller$
 light=$(printf '%s\n' "$all" | grep "$first" && printf '%s\n' "$all" | grep -v '/e2e/' | grep -v "$first")
 # Packages with one goroutine, in which the race detector finds nothing; hack/checks holds the list to that.
-sequential=$(sed 's|^|./|' hack/scripts/sequential.txt)
-module=$(go list -m)
-raced=$(printf '%s\n' "$light" | grep -v '/hack/checks$' | grep -vxF "$(sed "s|^|$module/|" hack/scripts/sequential.txt)")
+sequential=$(sed "s|^|$(go list -m)/|" hack/scripts/sequential.txt)
+raced=$(printf '%s\n' "$light" | grep -v '/hack/checks$' | grep -vxF "$sequential")
 processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|realinput|ui|attack)$')
 peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|realinput|ui)$')
 
 if [ "$tier" = check ]; then
+	# With the flags of the linters, so that packages are compiled once for both.
+	CGO_ENABLED=0
+	export CGO_ENABLED
 	# shellcheck disable=SC2086 # a list of packages
-	stage fast go_test fast -short -timeout 5m $light ./e2e/harness ./e2e/workload
+	stage fast go_test fast -tags invariants -short -timeout 5m $light ./e2e/harness ./e2e/workload
 	# What wants a real API server, Envoy or Helm is left out here; make test runs it, and holds skips to the list.
 	[ -z "$failed" ] || exit 1
 	exit 0
@@ -115,9 +117,11 @@ begin_waiting $alone $processes
 # Many of these wait, too, for timers, API servers and disks: four at a time keep two cores busy.
 # shellcheck disable=SC2086
 stage packages go_test packages -race -tags invariants -timeout 50m -p 4 $raced
-# Pointers are checked here as the race detector does.
+# From here on without C, as what a release ships is compiled, so that packages are compiled once for both.
+CGO_ENABLED=0
+export CGO_ENABLED
 # shellcheck disable=SC2086
-stage sequential go_test sequential -tags invariants -gcflags="$module/...=-d=checkptr" $sequential
+stage sequential go_test sequential -tags invariants $sequential
 # What the race detector cannot see, or would only slow: the sources' own rules, which are read by
 # one goroutine, allocations, the simulator, which runs one goroutine at a time in each world, and
 # a life of a node, which would take ten times as long.
@@ -137,6 +141,7 @@ stage fuzz-build $polite hack/scripts/fuzz.sh build
 stage waiting await
 # From here on one at a time: attackers have the idle priority, and would be starved by what
 # computes, and the fuzzer's work is measured in time.
+unset CGO_ENABLED
 stage attack-core go_test attack-core -count=1 -race -tags invariants -timeout 40m ./e2e/attack
 stage fuzz-short hack/scripts/fuzz.sh short
 if [ "$tier" = all ]; then
