@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,6 +145,34 @@ func TestGoroutinesAreSeen(t *testing.T) {
 		}
 		if found := goroutinesOf(set, file); len(found) != want {
 			t.Errorf("found %q in %q, want %d", found, source, want)
+		}
+	}
+}
+
+// TestStagesRunTests: where a stage of test.sh runs some tests of a package only, there are such tests, which a race detector leaves out.
+// Otherwise go test would run none, and be content.
+func TestStagesRunTests(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(root(t), "hack/scripts/test.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stages := regexp.MustCompile(`-run '(\w+)'((?: \./[a-z0-9/]+)+)`).FindAllStringSubmatch(string(script), -1)
+	if len(stages) < 2 {
+		t.Fatalf("found %q", stages)
+	}
+	for _, s := range stages {
+		named := regexp.MustCompile(`(?m)^func Test\w*` + s[1] + `\w*\(`)
+		for _, folder := range strings.Fields(s[2]) {
+			files, err := filepath.Glob(filepath.Join(root(t), folder, "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(files, func(file string) bool {
+				source, err := os.ReadFile(file)
+				return err == nil && strings.HasPrefix(string(source), "//go:build !race\n") && named.Match(source)
+			}) {
+				t.Errorf("%s has no file without the race detector that has a test for -run %s", folder, s[1])
+			}
 		}
 	}
 }

@@ -128,6 +128,8 @@ stage sequential go_test sequential -tags invariants $sequential
 stage sources go_test sources -count=1 ./hack/checks
 # Some tests change each byte in turn, or draw often; under the race detector they took samples.
 stage exhaustive go_test exhaustive -tags invariants -timeout 20m ./node/storage/index
+# The operator is killed at one write after the other, and asks a real API server all the time.
+stage killed go_test killed -count=1 -tags invariants -timeout 30m -run 'Killed' ./operator/controller
 stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
 stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim ./e2e/years
 stage images module_test images hack/images

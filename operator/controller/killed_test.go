@@ -1,18 +1,18 @@
+//go:build !race
+
+// What is here runs the code of the other tests again and again, by one goroutine in each world, so that the race detector,
+// under which those run, would find nothing new in twice the time.
+
 package controller_test
 
 import (
 	"flag"
 	"fmt"
 	"testing"
-
-	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
-
-func request(w *world) ctrlreconcile.Request {
-	return ctrlreconcile.Request{NamespacedName: w.key(clusterName)}
-}
 
 // everyWrite makes the tests kill the operator at every write; without it they leave out
 // most. It takes about six minutes on four cores.
@@ -75,6 +75,10 @@ func TestKilledWhileChanging(t *testing.T) {
 		name   string
 		change func(w *world, round int)
 	}{
+		// This takes longest, so it begins first.
+		{"another storage class", func(w *world, round int) {
+			w.class(fmt.Sprintf("%s-%d", w.namespace, round%2))
+		}},
 		{"out and in", func(w *world, round int) { w.count(int32(3 + (round+1)%2*2)) }},
 		{"out and in, claims deleted", func(w *world, round int) {
 			w.change(func(s *v1alpha1.TickMeshClusterSpec) {
@@ -83,9 +87,6 @@ func TestKilledWhileChanging(t *testing.T) {
 		}},
 		{"upgrade", func(w *world, round int) {
 			w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Image = fmt.Sprintf("tickmesh:%d", round) })
-		}},
-		{"another storage class", func(w *world, round int) {
-			w.class(fmt.Sprintf("%s-%d", w.namespace, round%2))
 		}},
 		{"machine lost", func(w *world, round int) {
 			w.addMachine("z")
@@ -111,4 +112,36 @@ func TestKilledWhileChanging(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An operator can be killed between any two writes while a new etcd is made.
+func TestKilledWhileEtcdIsRebuilt(t *testing.T) {
+	t.Parallel()
+	const lanes = 3 // at a time
+	for lane := range lanes {
+		t.Run(fmt.Sprint(lane), func(t *testing.T) {
+			t.Parallel()
+			for n := 1 + lane*stride(); rebuiltAfterDeath(t, n) && !testing.Short(); n += lanes * stride() {
+			}
+		})
+	}
+}
+
+// rebuiltAfterDeath kills the operator at a write after etcd was lost, and lets another one
+// go on. It says whether the first one made so many writes.
+func rebuiltAfterDeath(t *testing.T, write int) (killed bool) {
+	t.Helper()
+	r := newRebuilding(t, 7)
+	r.lose("demo-etcd-0", "demo-etcd-1")
+	r.newOperator(write)
+	for range stepsMax {
+		if killed = r.step(); killed || r.recovered() {
+			break
+		}
+		r.now = r.now.Add(time.Minute)
+	}
+	r.newOperator(0)
+	r.now = r.now.Add(11 * time.Minute)
+	r.until(fmt.Sprintf("it is done after the operator was killed at write %d", write), r.recovered)
+	return killed
 }

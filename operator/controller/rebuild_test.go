@@ -1,7 +1,6 @@
 package controller_test
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -247,36 +246,4 @@ func TestEtcdQuorumComesBack(t *testing.T) {
 	if r.etcd.made != 1 || r.cluster().Status.Etcd.Generation != 0 {
 		t.Fatal("a new etcd was made")
 	}
-}
-
-// An operator can be killed between any two writes while a new etcd is made.
-func TestKilledWhileEtcdIsRebuilt(t *testing.T) {
-	t.Parallel()
-	const lanes = 3 // at a time
-	for lane := range lanes {
-		t.Run(fmt.Sprint(lane), func(t *testing.T) {
-			t.Parallel()
-			for n := 1 + lane*stride(); rebuiltAfterDeath(t, n) && !testing.Short(); n += lanes * stride() {
-			}
-		})
-	}
-}
-
-// rebuiltAfterDeath kills the operator at a write after etcd was lost, and lets another one
-// go on. It says whether the first one made so many writes.
-func rebuiltAfterDeath(t *testing.T, write int) (killed bool) {
-	t.Helper()
-	r := newRebuilding(t, 7)
-	r.lose("demo-etcd-0", "demo-etcd-1")
-	r.newOperator(write)
-	for range stepsMax {
-		if killed = r.step(); killed || r.recovered() {
-			break
-		}
-		r.now = r.now.Add(time.Minute)
-	}
-	r.newOperator(0)
-	r.now = r.now.Add(11 * time.Minute)
-	r.until(fmt.Sprintf("it is done after the operator was killed at write %d", write), r.recovered)
-	return killed
 }

@@ -172,11 +172,15 @@ func (w *world) change(change func(*v1alpha1.TickMeshClusterSpec)) {
 	w.must(w.api.Update(w.t.Context(), c))
 }
 
+func request(w *world) ctrlreconcile.Request {
+	return ctrlreconcile.Request{NamespacedName: w.key(clusterName)}
+}
+
 // pass makes one pass of the operator, and reports whether it was killed in it.
 func (w *world) pass() (killed bool) {
 	w.t.Helper()
 	w.now = w.now.Add(3 * time.Second)
-	_, err := w.operator.Reconcile(w.t.Context(), ctrlreconcile.Request{NamespacedName: w.key(clusterName)})
+	_, err := w.operator.Reconcile(w.t.Context(), request(w))
 	if errors.Is(err, errKilled) {
 		return true
 	}
