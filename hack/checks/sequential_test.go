@@ -161,7 +161,7 @@ func TestStagesRunTests(t *testing.T) {
 		t.Fatalf("found %q", stages)
 	}
 	for _, s := range stages {
-		named := regexp.MustCompile(`(?m)^func Test\w*` + s[1] + `\w*\(`)
+		named := regexp.MustCompile(`(?m)^func \w*` + s[1] + `\w*\(`)
 		for _, folder := range strings.Fields(s[2]) {
 			files, err := filepath.Glob(filepath.Join(root(t), folder, "*_test.go"))
 			if err != nil {

@@ -378,6 +378,7 @@ func TestPersistWhileRead(t *testing.T) {
 	}
 	var made, syncs atomic.Int64
 	var over atomic.Bool
+	synced := make(chan struct{}, 1) // tells that there was another sync; closed after the last
 	var readers sync.WaitGroup
 	for r := range 2 {
 		readers.Go(func() {
@@ -419,6 +420,7 @@ func TestPersistWhileRead(t *testing.T) {
 		}
 	})
 	readers.Go(func() {
+		defer close(synced)
 		for !over.Load() {
 			if _, err := x.Sync(); err != nil {
 				t.Error(err)
@@ -428,6 +430,10 @@ func TestPersistWhileRead(t *testing.T) {
 			}
 			runtime.GC()
 			syncs.Add(1)
+			select {
+			case synced <- struct{}{}:
+			default:
+			}
 		}
 	})
 	for n, key := range keys {
@@ -437,7 +443,7 @@ func TestPersistWhileRead(t *testing.T) {
 		}
 		made.Store(int64(n) + 1)
 		for n%1000 == 0 && syncs.Load() < int64(n/1000) && !t.Failed() {
-			runtime.Gosched()
+			<-synced
 		}
 	}
 	over.Store(true)
