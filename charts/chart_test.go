@@ -35,7 +35,7 @@ func chartOf(set string) string {
 
 func valuesOf(set string) string { return filepath.Join("testdata", set+".values.yaml") }
 
-// program gives the real helm, which a script of the project compiles.
+// program returns the path of the real helm, which a script of the project compiles.
 var program = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("../hack/scripts/helm.sh")
 	cmd.Stderr = os.Stderr

@@ -140,7 +140,7 @@ func (n *Node) sealAll() error {
 }
 
 // nextEpoch starts a new epoch and waits until every entry of the older ones is
-// applied. Entries after those applied are at or after the position it gives, and so
+// applied. Entries after those applied are at or after the position it returns, and so
 // are the states of all groups.
 func (l *loop) nextEpoch() (position wal.Position, applied []uint64, epoch uint16, err error) {
 	err = l.queue.do(func() { position, applied, epoch = l.machine.BeginEpoch() })

@@ -138,7 +138,7 @@ func readable(t *testing.T, n *Node, fromMs int64) (got model, failures []error)
 }
 
 // TestFlippedBits changes bits in every kind of file. A node then refuses to start,
-// or serves what is whole; it never gives a value that was not written, and what is
+// or serves what is whole; it never returns a value that was not written, and what is
 // missing has been reported.
 func TestFlippedBits(t *testing.T) {
 	disk, m := filled(t, 1)

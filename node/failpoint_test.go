@@ -33,7 +33,7 @@ func TestEveryFailpoint(t *testing.T) {
 }
 
 // failAt runs steps with a place that fails, over three lives of the node, and
-// gives how often the place was passed.
+// returns how often the place was passed.
 func failAt(t *testing.T, name, action string, seed uint64) (hits int64) {
 	set, err := failpoint.Parse(name+"="+action, Failpoints())
 	if err != nil {

@@ -155,7 +155,7 @@ func TestSeriesPerSecondMax(t *testing.T) {
 		{0, 40, 50, 0},                        // nothing left
 		{0, 0, 15, 10},                        // known ones are free
 		{time.Hour, 100, 130, 10},             // not more than one burst
-		{-time.Hour, 200, 230, 0},             // a clock that goes back gives nothing
+		{-time.Hour, 200, 230, 0},             // a clock that goes back adds nothing
 		{1100 * time.Millisecond, 30, 36, -1}, // and goes on from there
 	} {
 		at++

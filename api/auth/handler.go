@@ -11,7 +11,7 @@ import (
 )
 
 // Handler serves an ordinary HTTP port by next, once it is known who calls: that of a node, which
-// has no front. GET and HEAD of /healthz and /readyz are for everybody. Answers that it gives
+// has no front. GET and HEAD of /healthz and /readyz are for everybody. Answers that it writes
 // itself are plain text.
 func (a *Authenticator) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

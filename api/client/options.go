@@ -16,7 +16,7 @@ type Options struct {
 	// Endpoints are the addresses, host:port, of the gRPC ports of routers, or of one
 	// standalone server.
 	Endpoints []string
-	// Credentials are for TLS, as transport.NewTLS(…).Credentials() gives them from
+	// Credentials are for TLS, as transport.NewTLS(…).Credentials() returns them from
 	// files that may be rotated. Nil: no TLS.
 	Credentials credentials.TransportCredentials
 	// Token, or User and Password, say who calls, where the server wants to know; a

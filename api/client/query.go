@@ -56,7 +56,7 @@ type Chunk struct {
 }
 
 // Query returns the chunks of an answer as they arrive. An error is the last thing that
-// it gives: an answer that ended without one is complete. Whoever stops early ends
+// it yields: an answer that ended without one is complete. Whoever stops early ends
 // the query. Before the first chunk the query is tried again elsewhere, as long as
 // the context lasts. Errors: a *scan.LimitError, *PartialError, and the kinds of this
 // package.
@@ -110,8 +110,8 @@ func chunkOf(m *tickmeshv1.SeriesChunk, series **Series) (*Chunk, error) {
 var errStopped = errors.New("stopped by the caller")
 
 // stream runs a call whose answer is a stream and yields what read makes of its
-// messages. It tries again elsewhere until a message has come. Read's yield gives
-// false when the caller wants no more; read gives the shards that are missing.
+// messages. It tries again elsewhere until a message has come. Read's yield returns
+// false when the caller wants no more; read returns the shards that are missing.
 func stream[M, T any](ctx context.Context, c *Client, yield func(T, error) bool,
 	begin func(context.Context, tickmeshv1.QueryServiceClient) (grpc.ServerStreamingClient[M], error),
 	read func(m *M, yield func(T) bool) (missing []uint32, err error),

@@ -55,7 +55,7 @@ func (r remote) Last(ctx context.Context, s *scan.Selector, fromMs int64, limits
 	return nil
 }
 
-// Series counts on its own: the client has no total, as it gives all that match.
+// Series counts on its own: the client has no total, as it returns all that match.
 func (r remote) Series(ctx context.Context, s *scan.Selector, limit int, visit func(series.Key) error) (total int64, err error) {
 	for found, err := range r.c.Series(ctx, *s, 0, client.Read{}) {
 		if err != nil {

@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // Open divides the memory of this process, at most what the machine and the control groups allow,
-// and sets the soft limit of Go's runtime, unless only the environment gives a limit (GOMEMLIMIT).
+// and sets the soft limit of Go's runtime, unless only the environment sets one (GOMEMLIMIT).
 func Open(o Options) *Plan {
 	limit, before := available(os.DirFS("/")), debug.SetMemoryLimit(-1)
 	switch numerator, denominator := goPart(o.Role); {

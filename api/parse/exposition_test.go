@@ -272,7 +272,7 @@ func TestExpositionModel(t *testing.T) {
 	})
 }
 
-// TestExtraLabels compares the labels of every form of text with those that a map gives them.
+// TestExtraLabels compares the labels of every form of text with those of a map.
 func TestExtraLabels(t *testing.T) {
 	extra, err := NewExtraLabels([]string{"host=z", "dc=a=b", "none=", "host=y"})
 	if err != nil {

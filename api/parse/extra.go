@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// ExtraLabels are labels that a request gives to all of its series, in place of their own labels of the same name, as
+// ExtraLabels are labels that a request adds to all of its series, in place of their own labels of the same name, as
 // VictoriaMetrics' query arg extra_label does. The zero value holds none.
 type ExtraLabels struct {
 	tags   []series.Tag // sorted, without equal names; one without a value takes the series' own away

@@ -30,7 +30,7 @@ type jsonValue struct {
 	escaped bool // of a string: it has backslashes
 }
 
-// jsonScanner walks JSON text (RFC 8259). It checks the grammar and gives spans;
+// jsonScanner walks JSON text (RFC 8259). It checks the grammar and returns spans;
 // nothing is decoded before somebody asks. Bytes that are not UTF-8 pass: what
 // they stand in is checked where it is used.
 type jsonScanner struct {

@@ -7,7 +7,7 @@ import "math"
 //	head name=value,name=value… [timestamp]\n
 //
 // with single spaces, no control characters, and no backslashes behind the head;
-// values are plain decimals, integers, t, f, true, false, and strings. It gives
+// values are plain decimals, integers, t, f, true, false, and strings. It returns
 // the start of the next line, or ok = false and has changed nothing that counts.
 func (p *lineParser) fast(at int) (next int, ok bool) {
 	pad := p.pad
@@ -86,7 +86,7 @@ func fastHead(pad []byte, at int) (end int, ok bool) {
 }
 
 // fastFields parses name=value pairs into the points behind p.count, whose new
-// count it gives, and stops at the space or newline behind them. Same says that
+// count it returns, and stops at the space or newline behind them. Same says that
 // the names are those of the line before.
 func (p *lineParser) fastFields(i int) (end, count int, same, ok bool) {
 	pad, points := p.pad, p.points

@@ -15,7 +15,7 @@ var (
 
 // numberOf reads a decimal number in any form: sign, digits with or without a
 // point, exponent. The float64 of the result has the bits that
-// strconv.ParseFloat gives for the text. Numbers without an exponent whose
+// strconv.ParseFloat returns for the text. Numbers without an exponent whose
 // digits fit keep them: "20.10" is 2010·10^-2. Words (NaN, Inf), hexadecimal
 // and underscores are errNumberSyntax; beyond the largest float64 is
 // errNumberRange.

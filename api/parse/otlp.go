@@ -79,7 +79,7 @@ type label struct {
 	value []byte
 }
 
-// Names that Prometheus gives to attributes of resources.
+// Names of attributes of resources, as Prometheus has them.
 const (
 	attributeServiceName      = "service.name"
 	attributeServiceNamespace = "service.namespace"

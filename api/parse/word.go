@@ -84,7 +84,7 @@ func digitRun(b []byte, at int) (value uint64, digits int, ok bool) {
 	}
 	t := load64(b, at) ^ wordZeros
 	n := first(notDigits(t))
-	// A shift by 64 gives 0 in Go, which is right for no digits at all.
+	// A shift by 64 is 0 in Go, which is right for no digits at all.
 	return eightDigits(t << (64 - 8*uint(n))), n, true
 }
 
@@ -122,7 +122,7 @@ func decimal(b []byte, at int) (mantissa uint64, scale uint8, end int, ok bool) 
 		return longDecimal(b, at)
 	}
 	if b[at+p] != '.' {
-		// A shift by 64 gives 0: no digits.
+		// A shift by 64 is 0: no digits.
 		return eightDigits(t << (64 - 8*uint(p))), 0, at + p, p > 0
 	}
 	stops &= stops - 1

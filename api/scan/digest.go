@@ -27,7 +27,7 @@ func DigestSamples(timesMs []int64, values []float64) (sum uint64) {
 
 // DigestSeries joins the digest of samples of a series with its key, so that digests of
 // several series can be added up: also those of parts of one, as it multiplies with an
-// odd number that the key gives.
+// odd number that is made of the key.
 func DigestSeries(key series.Key, sum uint64) uint64 {
 	h := scramble(uint64(len(key)) + digestKey)
 	for ; len(key) >= 8; key = key[8:] {
@@ -38,7 +38,7 @@ func DigestSeries(key series.Key, sum uint64) uint64 {
 	return sum * (scramble(h^binary.LittleEndian.Uint64(last[:]))<<1 | 1)
 }
 
-// scramble is the finalizer of SplitMix64, which gives each number another one (Steele,
+// scramble is the finalizer of SplitMix64, which maps each number to another one (Steele,
 // Lea and Flood, Fast splittable pseudorandom number generators, 2014, with the numbers
 // of Stafford's variant 13).
 func scramble(x uint64) uint64 {

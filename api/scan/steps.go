@@ -10,7 +10,7 @@ type StepFunction uint8
 const (
 	// StepNewest is no function: it asks for the newest sample of each range, as it is and
 	// with its own time, staleness markers included. So it leaves out what an instant selector
-	// cannot see. With Fold it is what such a selector gives: the value of the newest sample,
+	// cannot see. With Fold it is what such a selector returns: the value of the newest sample,
 	// and none for a staleness marker.
 	StepNewest StepFunction = iota + 1
 	StepRate

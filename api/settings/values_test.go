@@ -91,7 +91,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestValuesKeepTheirText sets what String gives: nothing may change, as --help
+// TestValuesKeepTheirText sets what String returns: nothing may change, as --help
 // shows defaults in this form.
 func TestValuesKeepTheirText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -155,8 +155,8 @@ func messageOf(metric string, from, to int) *load.RemoteWrite {
 	return w
 }
 
-// rounds writes each series of a metric once in each round, at the time that timeS gives,
-// until it gives none or all rounds (0: without end) are done.
+// rounds writes each series of a metric once in each round, at the time that timeS returns,
+// until it returns none or all rounds (0: without end) are done.
 func (q *querying) rounds(metric string, series int, timeS func(round int) (timeS int64, ok bool), rounds int) []load.Feed {
 	feeds := make([]load.Feed, writeConns)
 	for conn := range feeds {

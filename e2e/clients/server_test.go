@@ -61,7 +61,7 @@ func (s *server) stop() {
 	s.running = nil
 }
 
-// get asks the server for a path. Status 400 gives an empty body: it is how an unknown
+// get asks the server for a path. Status 400 returns an empty body: it is how an unknown
 // metric is answered.
 func (s *server) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addresses.HTTP+path, nil)

@@ -97,5 +97,5 @@ func lockFile(path string) (unlock func(), err error) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return func() { _ = file.Close() }, nil // closing it gives the lock back
+	return func() { _ = file.Close() }, nil // closing it releases the lock
 }

@@ -68,7 +68,7 @@ type Network struct {
 	}
 }
 
-// NewNetwork makes a network in which all bytes pass. Owners gives the names of the
+// NewNetwork makes a network in which all bytes pass. Owners has the names of the
 // processes that may open connections, by their numbers.
 func NewNetwork(owners func() map[int]string) *Network {
 	n := &Network{owners: owners}

@@ -84,7 +84,7 @@ func (m maker) limits() string {
 	s := ""
 	if m.chance(25) {
 		s += fmt.Sprintf(" LIMIT %d", 1+m.IntN(6))
-		if m.chance(50) { // OFFSET alone gives as many rows there, by mistake
+		if m.chance(50) { // OFFSET alone returns as many rows there, by mistake
 			s += fmt.Sprintf(" OFFSET %d", m.IntN(5))
 		}
 	}

@@ -148,7 +148,7 @@ func TestNodeWatch(t *testing.T) {
 	}
 }
 
-// stop ends the watch and gives what was found. It can be called again.
+// stop ends the watch and returns what was found. It can be called again.
 func (w *nodeWatch) stop() error {
 	w.once.Do(func() {
 		w.end()

@@ -42,7 +42,7 @@ func (s *series) versionOf(index int, value float64) version {
 	return 0
 }
 
-// appendValue writes the shortest text that gives the value back.
+// appendValue writes the shortest text that is parsed to the value.
 func appendValue(dst []byte, value float64) []byte {
 	return strconv.AppendFloat(dst, value, 'g', -1, 64)
 }

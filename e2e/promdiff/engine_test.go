@@ -176,8 +176,8 @@ func (m moment) form(text string) (path string, form url.Values) {
 // there.
 const engineTolerance = 1e-12
 
-// TestEngine: our storage under Prometheus' engine, through the HTTP API, gives what a slow
-// one gives under the same engine.
+// TestEngine: our storage under Prometheus' engine, through the HTTP API, returns what a slow
+// one returns under the same engine.
 func TestEngine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seed, 1))
 	data := Data(rng, dataFromMs, dataToMs, false)

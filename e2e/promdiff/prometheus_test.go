@@ -80,7 +80,7 @@ func TestPrometheus(t *testing.T) {
 }
 
 // TestPrometheusReads: a real Prometheus that has nothing itself evaluates over what it
-// reads from our server, which gives the same when it is asked itself.
+// reads from our server, which returns the same when it is asked itself.
 func TestPrometheusReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test builds the server and runs Prometheus")

@@ -1,5 +1,5 @@
 // Package realinput runs Debian's collectd and Prometheus, unmodified, against a
-// started `tickmesh standalone`, and compares what /api/query gives with what the
+// started `tickmesh standalone`, and compares what /api/query returns with what the
 // collector itself says: collectd's csv plugin, which writes the same values
 // beside, and Prometheus' answers about the samples that it sent.
 //

@@ -31,7 +31,7 @@ func startServer(t *testing.T) *harness.Standalone {
 	return harnesstest.Standalone(t)
 }
 
-// get fetches a URL; status 400 gives an empty body, because it is how an unknown
+// get fetches a URL; status 400 returns an empty body, because it is how an unknown
 // metric is answered.
 func get(ctx context.Context, address string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -133,7 +133,7 @@ func difference(want, got samples, tolerance float64) string {
 	return ""
 }
 
-// eventually repeats check until it gives "", for at most timeout, and fails with
+// eventually repeats check until it returns "", for at most timeout, and fails with
 // its last text otherwise.
 func eventually(t *testing.T, timeout time.Duration, check func() string) {
 	t.Helper()

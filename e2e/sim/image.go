@@ -10,7 +10,7 @@ import (
 )
 
 // image is what a disk's log has of one replica, for the checks. It is made of the records
-// that the log gives back after they were written, or at a start.
+// that the log returns after they were written, or at a start.
 type image struct {
 	raftID  uint64
 	era     uint32

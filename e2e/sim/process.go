@@ -246,7 +246,7 @@ func (p *process) write() {
 	p.finish(start)
 }
 
-// append writes to the log, and notes what it gives back.
+// append writes to the log, and notes what it returns.
 func (p *process) append(buffer *wal.Buffer) (wal.Position, error) {
 	start, _, err := p.log.Write(buffer)
 	if err != nil {

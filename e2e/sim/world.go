@@ -124,7 +124,7 @@ func (w *World) chance(n int) bool { return w.rng.IntN(n) == 0 }
 
 func (w *World) after(delay int64, do func()) { w.queue.push(w.now+max(delay, 0), do) }
 
-// every does something again and again until it gives false. Through run it may be
+// every does something again and again until it returns false. Through run it may be
 // delayed, or end.
 func (w *World) every(run func(func()), delay func() int64, do func() bool) {
 	w.after(delay(), func() {

@@ -11,7 +11,7 @@ type Number struct {
 	Decimals uint8 // 0 or 2
 }
 
-// Float is the nearest float64, the one that parsing the text gives.
+// Float is the nearest float64, the one that parsing the text returns.
 func (n Number) Float() float64 {
 	if n.Decimals == 0 {
 		return float64(n.Units)

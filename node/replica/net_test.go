@@ -13,7 +13,7 @@ import (
 
 // world is some nodes with a disk each, a network that loses and reorders, and an
 // oracle that knows what was promised. It is driven by one generator, and so are the
-// Hosts: a seed gives one history.
+// Hosts: a seed has one history.
 type world struct {
 	t     testing.TB
 	rng   *rand.Rand

@@ -80,7 +80,7 @@ func gather(t testing.TB, stream grpc.ServerStreamingClient[nodev1.ScanResponse]
 	return g, err
 }
 
-// TestScanProperty: whatever a node gives, from however many goroutines, a caller
+// TestScanProperty: whatever a node returns, from however many goroutines, a caller
 // gets it, in order, with the end of every series.
 func TestScanProperty(t *testing.T) {
 	node := &fakeNode{hello: nodeHello("a")}

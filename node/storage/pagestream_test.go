@@ -96,7 +96,7 @@ func (l *pageStreamLab) check(fromMs, toMs int64) (chunks int) {
 	return chunks
 }
 
-// TestPageStream: a long chain of pages gives the same as a map of its samples, where it
+// TestPageStream: a long chain of pages returns the same as a map of its samples, where it
 // is read in stretches as well as where that cannot be: times that come again where a page
 // begins, late samples, deletes, segments before it and beside it.
 func TestPageStream(t *testing.T) {

@@ -122,7 +122,7 @@ func (l *rollupLab) step() {
 	}
 }
 
-// scanned returns what a scan gives of each series, as one chunk.
+// scanned returns what a scan finds of each series, as one chunk.
 func (l *rollupLab) scanned(request *scan.Request) map[string]*scan.Chunk {
 	l.t.Helper()
 	found := map[string]*scan.Chunk{}

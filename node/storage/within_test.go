@@ -350,7 +350,7 @@ func TestListsOfARange(t *testing.T) {
 	}
 }
 
-// settled brings all samples into segments, and gives for how many series a list of a month
+// settled brings all samples into segments, and returns for how many series a list of a month
 // without samples was shorter.
 func (n *labNode) settled(check func()) (spared int) {
 	n.t.Helper()

@@ -72,7 +72,7 @@ func wantAll(t *testing.T, got map[string]*scan.Chunk, want map[string][]series.
 }
 
 // Leaders move, answers end in the middle, connections break at any byte: a scan
-// gives each series once and whole, small ones and ones that are given in parts.
+// yields each series once and whole, small ones and ones that are given in parts.
 func TestScanUnderFaults(t *testing.T) {
 	for name, f := range map[string]faults{
 		"in the middle": {forget: 40}, "moves": {move: 3, hideLeader: 3}, "refusals": {refuse: 3},

@@ -164,7 +164,7 @@ func (c *conn) waitReadable() error {
 
 func wouldBlock(err error) bool { return errors.Is(err, syscall.EAGAIN) }
 
-// errDeadline is what a read gives once its deadline has passed.
+// errDeadline is what a read returns once its deadline has passed.
 var errDeadline = os.ErrDeadlineExceeded
 
 // peekSocket looks at the next byte without taking it.

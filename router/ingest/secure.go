@@ -28,7 +28,7 @@ func newSecureConn(tcp *net.TCPConn, raw syscall.RawConn, config *tls.Config) *s
 }
 
 // quickSocket is the socket below TLS. While now is set it does not wait for input,
-// but gives an error from which TLS recovers, as from a deadline.
+// but returns an error from which TLS recovers, as from a deadline.
 type quickSocket struct {
 	*net.TCPConn
 	raw syscall.RawConn

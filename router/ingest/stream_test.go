@@ -122,7 +122,7 @@ func TestLinePort(t *testing.T) {
 	}
 }
 
-// A stream cut into pieces anywhere gives the same samples as the whole.
+// A stream cut into pieces anywhere has the same samples as the whole.
 func TestPiecesOfAStream(t *testing.T) {
 	var text strings.Builder
 	var want []string

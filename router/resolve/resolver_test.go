@@ -240,7 +240,7 @@ func TestResolveDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Keys and ids that no node gives are not learnt.
+// Keys and ids that no node returns are not learnt.
 func TestLearnOdd(t *testing.T) {
 	r := New(1, BytesMin)
 	r.Learn(keyOf(1, 8), 0, series.SlotBase, 1)

@@ -41,7 +41,7 @@ type Store interface {
 	// Get returns an object from an offset on, at most length bytes. Errors: ErrNone.
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
 	// List returns the objects whose keys begin with a prefix, in no order. An error is the
-	// last thing that it gives.
+	// last thing that it returns.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 	// Delete deletes an object; one that is not there is no error.
 	Delete(ctx context.Context, key string) error

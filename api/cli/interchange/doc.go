@@ -1,5 +1,5 @@
 // Package interchange writes and reads samples as text that other programs know:
-// InfluxDB line protocol, CSV, and OpenTSDB's JSON. What a Writer wrote a Reader gives
+// InfluxDB line protocol, CSV, and OpenTSDB's JSON. What a Writer wrote a Reader returns
 // back bit by bit, whatever the names and values: NaN with its payload, infinities,
 // −0, names that are no UTF-8.
 //

@@ -28,7 +28,7 @@ const (
 	sampleBytes     = 1 + 8 + 1 + timeVarintBytes
 )
 
-// Append adds a series with so many samples, whose times and values Set gives. Labels
+// Append adds a series with so many samples, whose times and values are set by Set. Labels
 // are sorted by name, the metric's "__name__" among them.
 func (w *RemoteWrite) Append(labels []Label, samples int) {
 	size := 0

@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestCountAPI: counting bytes gives what parsing gives.
+// TestCountAPI: counting bytes finds as many as parsing.
 func TestCountAPI(t *testing.T) {
 	for _, body := range []string{
 		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"m","host":"h_1"},"values":[[1700000000,"1"],[1700000010.5,"-2.5e3"]]},{"metric":{},"values":[[1700000000,"NaN"]]}]}}`,

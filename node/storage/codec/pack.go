@@ -27,7 +27,7 @@ func appendPacked(dst []byte, values []uint64, width uint) []byte {
 			binary.LittleEndian.PutUint64(dst[at:], word)
 			at += 8
 			used -= 64
-			word = v >> (width - used) // all of v is gone when used is 0, and a shift by 64 gives 0
+			word = v >> (width - used) // all of v is gone when used is 0, and a shift by 64 is 0
 		}
 	}
 	binary.LittleEndian.PutUint64(dst[at:], word)

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// foundPage is a page as the sorter gives it and as the oracle has it.
+// foundPage is a page as the sorter returns it and as the oracle has it.
 type foundPage struct {
 	key     seriesKey
 	ref     pagelog.Ref

@@ -302,7 +302,7 @@ func TestActivityDamaged(t *testing.T) {
 	}
 }
 
-// TestTruncatedFile: reading keys that another program cut off gives errors.
+// TestTruncatedFile: reading keys that another program cut off returns errors.
 func TestTruncatedFile(t *testing.T) {
 	dir := t.TempDir()
 	x, err := Open(Options{FS: vfs.OS(), Dir: dir})

@@ -266,7 +266,7 @@ func (s *persister) room(bytes int64) error {
 
 var errNoRoom = errors.New("no room for files of the series table")
 
-// Link gives the files of the last Sync second names in an empty folder, from where Options.ReadOnly opens them. No Sync
+// Link links the files of the last Sync into an empty folder, from where Options.ReadOnly opens them. No Sync
 // and no Published may run meanwhile.
 func (x *Index) Link(dir string) error {
 	x.syncing.Lock()

@@ -59,7 +59,7 @@ func (m *model) clone() *model {
 
 func (m *model) current() uint32 { return m.generations[len(m.generations)-1] }
 
-// check compares all that a log gives with the model.
+// check compares all that a log returns with the model.
 func (m *model) check(l *Log) error {
 	if got := l.Generations(); !slices.Equal(got, m.generations) {
 		return fmt.Errorf("generations %v, want %v", got, m.generations)
@@ -118,7 +118,7 @@ func (m *model) opened(options Options, state State) (*Log, error) {
 	return l, nil
 }
 
-// TestAgainstModel runs random operations with power cuts: what Open gives for a
+// TestAgainstModel runs random operations with power cuts: what Open returns for a
 // State is what the log was when Sync gave it.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -107,7 +107,7 @@ func (f *life) live(t *testing.T, l *Log) {
 }
 
 // TestPowerCutAtEveryOperation cuts the power before each change that a life makes
-// to the disk, Open included. What Open then gives is what the manifest says.
+// to the disk, Open included. What Open then returns is what the manifest says.
 func TestPowerCutAtEveryOperation(t *testing.T) {
 	m := vfs.NewMemFS()
 	first := &life{now: newModel(), durable: newModel()}

@@ -117,7 +117,7 @@ func (l *Log) trimEnd(g *generation) error {
 	return errors.Join(err, g.extents[last].Load().file.Truncate(used))
 }
 
-// Link gives the files of the generations that have ended, from the number oldest on, second names in an empty folder,
+// Link links the files of the generations that have ended, from the number oldest on, into an empty folder,
 // and returns the State with which Open finds them there, before an empty generation. None of these may be dropped
 // meanwhile. What is linked need not be durable.
 func (l *Log) Link(dir string, oldest uint32) (State, error) {

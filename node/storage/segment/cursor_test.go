@@ -11,7 +11,7 @@ import (
 )
 
 // TestCursorUsedAgain: a Cursor that goes from series to series, in any order and
-// through several segments, gives what the model has.
+// through several segments, returns what the model has.
 func TestCursorUsedAgain(t *testing.T) {
 	fs, dir := memFS(t)
 	day := testPartition(SpanDay)

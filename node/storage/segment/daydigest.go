@@ -96,7 +96,7 @@ func (l *dayDigestList) next() (ok bool, reason string) {
 
 // DayDigests appends the digests of a series' days that start in [fromMs, toMs] to dst, in
 // order: start, number and digest of the samples, NaN included, of this segment only, see
-// ExactSpans.Find. A segment without them (Meta.DayDigests) gives none. Errors are
+// ExactSpans.Find. A segment without them (Meta.DayDigests) has none. Errors are
 // *CorruptError and *vfs.FaultError; dst is then as before.
 func (r *Reader) DayDigests(dst []Rollup, shard uint16, id uint32, fromMs, toMs int64) ([]Rollup, error) {
 	before, list := len(dst), newDayDigestList(r.meta.Partition)

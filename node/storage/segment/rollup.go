@@ -127,7 +127,7 @@ func (a *aggregate) merge(b aggregate) {
 	}
 }
 
-// mergeDecimal adds b, which it may bring to another scale, and gives false,
+// mergeDecimal adds b, which it may bring to another scale, and returns false,
 // having changed no value, when the result is beyond exact decimals.
 func (a *aggregate) mergeDecimal(b *aggregate) bool {
 	if a.scale > series.ScaleMax || b.scale > series.ScaleMax {
@@ -257,7 +257,7 @@ func (b *rollupBuilder) init(m *Meta) {
 // hasDays reports whether rollups of days are kept: a narrower partition has hours only.
 func (p Partition) hasDays() bool { return p.EndMs-p.StartMs >= DayMs }
 
-// fold takes the samples of the first hour in c and returns their number. It gives
+// fold takes the samples of the first hour in c and returns their number. It is
 // 0 when pieceFull has become true.
 func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
 	hourMs := floorTo(c.Times[0], HourMs)

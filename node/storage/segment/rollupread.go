@@ -5,7 +5,7 @@ import "math"
 // Rollups appends the rollups of a series whose start lies in [fromMs, toMs] to
 // dst, in order. The width is HourMs or DayMs; an hour without samples other than
 // NaN has none. Ends are there of days of segments with Meta.DayRollups. They tell of the samples of this segment only: see ExactSpans.Find. A
-// segment without rollups (Meta.Rollups) gives none. Errors are *CorruptError,
+// segment without rollups (Meta.Rollups) has none. Errors are *CorruptError,
 // *vfs.FaultError and ErrOptions for another width; dst is then as before.
 func (r *Reader) Rollups(dst []Rollup, shard uint16, id uint32, fromMs, toMs, widthMs int64) ([]Rollup, error) {
 	if widthMs != HourMs && widthMs != DayMs {

@@ -25,7 +25,7 @@ type FS interface {
 	Remove(name string) error
 	// Rename renames the file, in place of what had the name.
 	Rename(from, to string) error
-	// Link gives a file a second name. Errors: fs.ErrExist when that is taken.
+	// Link adds a second name of a file. Errors: fs.ErrExist when that is taken.
 	Link(from, to string) error
 	// List returns the sorted base names of a directory's entries.
 	List(dir string) ([]string, error)

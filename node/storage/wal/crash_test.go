@@ -102,7 +102,7 @@ func TestPowerCuts(t *testing.T) {
 	})
 }
 
-// survived checks what a log gives after a crash and returns what is left of want.
+// survived checks what a log returns after a crash and returns what is left of want.
 func survived(l *Log, want []entry, synced, trimmed Position, kill bool) ([]entry, error) {
 	var got []entry
 	from := max(trimmed, l.First())
