@@ -1,0 +1,44 @@
+package io.github.tickmesh;
+
+import io.grpc.ChannelCredentials;
+import java.time.Duration;
+import java.util.function.Supplier;
+import java.util.regex.Pattern;
+
+/**
+ * The options of a client.
+ *
+ * @param authorization returns the metadata that says who calls; null: nothing does
+ */
+record Settings(
+    String name,
+    Duration attemptTimeout,
+    Duration writeTimeout,
+    Duration callTimeout,
+    Backoff backoff,
+    boolean writeLevelAll,
+    ChannelCredentials credentials,
+    Supplier<String> authorization) {
+
+  private static final Pattern LOOPBACK =
+      Pattern.compile(
+          "(localhost|127(\\.(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)){3}|\\[::1])(:\\d+)?",
+          Pattern.CASE_INSENSITIVE);
+
+  Settings {
+    for (Duration time :
+        new Duration[] {attemptTimeout, writeTimeout, callTimeout, backoff.min(), backoff.max()}) {
+      if (time.toMillis() < 1) {
+        throw TickmeshException.options("a time of " + time + ", less than a millisecond");
+      }
+    }
+    if (backoff.min().compareTo(backoff.max()) > 0) {
+      throw TickmeshException.options("the shortest delay is longer than the longest");
+    }
+  }
+
+  /** Reports whether an address, host:port, is of this machine alone. No name but localhost is. */
+  static boolean onLoopback(String address) {
+    return LOOPBACK.matcher(address).matches();
+  }
+}

@@ -1,0 +1,419 @@
+package io.github.tickmesh;
+
+import io.github.tickmesh.TickmeshException.Kind;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
+import tickmesh.v1.Query.DeleteRequest;
+import tickmesh.v1.Query.LastRequest;
+import tickmesh.v1.Query.ListNamesRequest;
+import tickmesh.v1.Query.ListSeriesRequest;
+import tickmesh.v1.Query.NameKind;
+import tickmesh.v1.Query.ScanResponse;
+import tickmesh.v1.Query.SeriesChunk;
+import tickmesh.v1.Write.WriteLevel;
+import tickmesh.v1.Write.WriteRequest;
+import tickmesh.v1.Write.WriteResult;
+
+/**
+ * A connection to a cluster, for any number of threads. It connects when something is asked. Calls
+ * block; an interrupt ends them with CANCELLED and stays set.
+ */
+public final class TickmeshClient implements AutoCloseable {
+  /** Makes a client. */
+  public static final class Builder {
+    private final List<String> endpoints;
+    private Tls tls;
+    private Supplier<String> token;
+    private String basic;
+    private boolean insecureCredentials;
+    private String name = "tickmesh-java";
+    private Duration attemptTimeout = Duration.ofSeconds(10);
+    private Duration writeTimeout = Duration.ofSeconds(60);
+    private Duration callTimeout = Duration.ofSeconds(30);
+    private Backoff backoff = new Backoff(Duration.ofMillis(20), Duration.ofSeconds(2));
+    private boolean writeLevelAll;
+
+    private Builder(List<String> endpoints) {
+      this.endpoints = endpoints;
+    }
+
+    /** Encrypts, and checks who the servers are. */
+    public Builder tls(Tls tls) {
+      this.tls = tls;
+      return this;
+    }
+
+    /** Says who calls. Throws OPTIONS for what no header can have. */
+    public Builder token(String token) {
+      if (token.isEmpty() || token.chars().anyMatch(c -> c <= ' ' || c > '~')) {
+        throw TickmeshException.options(
+            "the token is empty, or has spaces or other characters that no header has");
+      }
+      return token(() -> token);
+    }
+
+    /** Says who calls by a token that is asked for at each call, for one that is rotated. */
+    public Builder token(Supplier<String> token) {
+      this.token = token;
+      return this;
+    }
+
+    /** Says who calls by a user and a password. Throws OPTIONS for a name with a colon. */
+    public Builder user(String user, String password) {
+      if (user.contains(":")) {
+        throw TickmeshException.options("the user's name has a colon");
+      }
+      byte[] pair = (user + ":" + password).getBytes(StandardCharsets.UTF_8);
+      basic = "Basic " + Base64.getEncoder().encodeToString(pair);
+      return this;
+    }
+
+    /** Lets a token or password cross the network without TLS, for everybody on the way to read. */
+    public Builder insecureCredentials() {
+      insecureCredentials = true;
+      return this;
+    }
+
+    /** Identifies the caller, for the server's logs; default "tickmesh-java". */
+    public Builder name(String name) {
+      this.name = name;
+      return this;
+    }
+
+    /** Bounds one attempt; default 10 s. */
+    public Builder attemptTimeout(Duration timeout) {
+      attemptTimeout = timeout;
+      return this;
+    }
+
+    /** Bounds all attempts to write one batch; default 60 s. */
+    public Builder writeTimeout(Duration timeout) {
+      writeTimeout = timeout;
+      return this;
+    }
+
+    /**
+     * Bounds all attempts of other calls; of a query, those until it begins to be answered; default
+     * 30 s.
+     */
+    public Builder callTimeout(Duration timeout) {
+      callTimeout = timeout;
+      return this;
+    }
+
+    /** Sets between what the waits between attempts grow; default 20 ms and 2 s. */
+    public Builder retryDelay(Duration min, Duration max) {
+      backoff = new Backoff(min, max);
+      return this;
+    }
+
+    /**
+     * Waits for every full voter of a shard, not only for a majority. A batch that one of them does
+     * not have within writeTimeout ends with UNAVAILABLE, though it is written and will not be
+     * undone.
+     */
+    public Builder writeLevelAll() {
+      writeLevelAll = true;
+      return this;
+    }
+
+    /**
+     * Returns the client. Throws OPTIONS for what cannot work, or would be readable for everybody.
+     */
+    public TickmeshClient build() {
+      if (endpoints.isEmpty() || endpoints.contains("")) {
+        throw TickmeshException.options("no endpoints, or one without an address");
+      }
+      if (token != null && basic != null) {
+        throw TickmeshException.options("token and user: there can be one");
+      }
+      boolean secret = token != null || basic != null;
+      if (secret && tls == null && !insecureCredentials) {
+        for (String address : endpoints) {
+          if (!Settings.onLoopback(address)) {
+            throw TickmeshException.options(
+                "a token or password would cross the network to "
+                    + address
+                    + " for everybody to read: use tls, or allow it with insecureCredentials");
+          }
+        }
+      }
+      Supplier<String> source = token;
+      Supplier<String> bearer = source == null ? null : () -> "Bearer " + source.get().trim();
+      String fixed = basic;
+      return new TickmeshClient(
+          endpoints,
+          new Settings(
+              name,
+              attemptTimeout,
+              writeTimeout,
+              callTimeout,
+              backoff,
+              writeLevelAll,
+              tls == null ? io.grpc.InsecureChannelCredentials.create() : tls.credentials(),
+              fixed == null ? bearer : () -> fixed));
+    }
+  }
+
+  private final Settings settings;
+  private final Calls calls;
+  private final Session session = new Session(); // of write
+  private final Set<Writer> writers = ConcurrentHashMap.newKeySet(); // that are open
+
+  private TickmeshClient(List<String> endpoints, Settings settings) {
+    this.settings = settings;
+    this.calls = new Calls(endpoints, settings);
+  }
+
+  /** Begins a client of the gRPC ports, host:port, of routers, or of one standalone server. */
+  public static Builder builder(String... endpoints) {
+    return new Builder(List.of(endpoints));
+  }
+
+  /** Ends calls that run, with CLOSED, and the connections. Close writers before. */
+  @Override
+  public void close() {
+    calls.close();
+    writers.forEach(Writer::abandon);
+    writers.clear();
+  }
+
+  /** Writes samples as {@link #write(Iterable)} does. */
+  public void write(Sample... samples) {
+    write(Arrays.asList(samples));
+  }
+
+  /**
+   * Writes samples and waits for the answer; of equal series and time the last one counts. They go
+   * in batches that a message can hold, one after the other, each repeated with its id until
+   * writeTimeout. Throws what the first batch that failed ended with: those before it are written,
+   * those behind are not sent. {@link WriteException} where the server refused series.
+   */
+  public void write(Iterable<Sample> samples) {
+    calls.check();
+    Lost lost = new Lost();
+    Batch batch = new Batch();
+    for (Sample sample : samples) {
+      boolean full =
+          batch.points() >= Batch.POINTS_MAX || batch.bytesWith(sample.series()) > Batch.BYTES_MAX;
+      if (full && batch.points() > 0) {
+        writeBatch(batch, lost);
+        batch = new Batch();
+      }
+      batch.add(sample);
+    }
+    if (batch.points() > 0) {
+      writeBatch(batch, lost);
+    }
+    if (!lost.isEmpty()) {
+      throw new WriteException(lost);
+    }
+  }
+
+  private void writeBatch(Batch batch, Lost lost) {
+    lost.add(deliver(batch, session));
+    if (!lost.failures().isEmpty()) {
+      throw lost.refused().isEmpty() ? lost.first() : new WriteException(lost);
+    }
+  }
+
+  /** Returns a writer, which gathers samples into batches and sends them in the background. */
+  public Writer writer() {
+    return writerBuilder().build();
+  }
+
+  /** Begins a writer with other bounds. */
+  public Writer.Builder writerBuilder() {
+    return new Writer.Builder(this);
+  }
+
+  Writer open(Writer.Builder options) {
+    calls.check();
+    Session own = new Session();
+    Writer writer = new Writer(options, batch -> deliver(batch, own));
+    writers.removeIf(Writer::isEnded);
+    writer.start();
+    writers.add(writer);
+    return writer;
+  }
+
+  /**
+   * Writes a batch, repeated with its id; what is refused for now follows in batches of its own. It
+   * never throws.
+   */
+  private Lost deliver(Batch batch, Session session) {
+    Lost lost = new Lost();
+    Batch rest = batch; // not yet answered for good
+    try {
+      long until = System.nanoTime() + settings.writeTimeout().toNanos();
+      Calls.Waits waits = calls.new Waits(until);
+      for (; ; ) {
+        Batch.Refusals answer = rest.refusals(writeOnce(rest, session, until));
+        answer.refused().forEach(lost::refuse);
+        if (answer.again() == null) {
+          return lost;
+        }
+        rest = answer.again();
+        waits.next(answer.why());
+      }
+    } catch (RuntimeException e) {
+      lost.fail(rest.points(), calls.errorOf(e));
+      return lost;
+    }
+  }
+
+  /** Writes a batch under one id. */
+  private WriteResult writeOnce(Batch batch, Session session, long until) {
+    WriteLevel level =
+        settings.writeLevelAll() ? WriteLevel.WRITE_LEVEL_ALL : WriteLevel.WRITE_LEVEL_UNSPECIFIED;
+    var id = session.take();
+    try {
+      WriteRequest request = WriteRequest.newBuilder().setBatch(batch.toMessage(id, level)).build();
+      WriteResult result =
+          calls.retry(until, (e, end) -> e.unary(Methods.WRITE, request, end)).getResult();
+      if (result.getLevel() != level) {
+        throw new TickmeshException(
+            Kind.VERSION,
+            "the server does not know the level of the write; a majority has written it");
+      }
+      return result;
+    } finally {
+      session.give(id);
+    }
+  }
+
+  /**
+   * Returns the answer to a query, whose chunks come as they arrive; those of one series come in
+   * order of time, without another series between. Until its first chunk it is tried again
+   * elsewhere, up to callTimeout.
+   */
+  public Answer<Chunk> query(Query query) {
+    Series[] current = new Series[1];
+    return Answer.of(
+        calls.stream(e -> e.stream(Methods.SCAN, query.toMessage())),
+        m -> new Answer.Part<>(chunksOf(m, current), m.getShardsMissingList()));
+  }
+
+  /** Returns the chunks of a message; current has the series of the chunk before. */
+  private static List<Chunk> chunksOf(ScanResponse m, Series[] current) {
+    List<Chunk> chunks = new ArrayList<>();
+    for (SeriesChunk chunk : m.getChunksList()) {
+      if (chunk.hasSeries()) {
+        current[0] = Series.ofMessage(chunk.getSeries());
+      }
+      if (current[0] == null) {
+        throw new TickmeshException(Kind.INTERNAL, "a chunk without a series");
+      }
+      chunks.add(Chunk.ofMessage(current[0], chunk.getColumns()));
+    }
+    return chunks;
+  }
+
+  /** Returns the newest sample, from fromMs on, of each series that matches, in no order. */
+  public Answer<Sample> last(Selector selector, long fromMs) {
+    return last(selector, fromMs, Read.WHOLE);
+  }
+
+  /** Returns the newest sample, from fromMs on, of each series that matches, in no order. */
+  public Answer<Sample> last(Selector selector, long fromMs, Read read) {
+    LastRequest request =
+        LastRequest.newBuilder()
+            .setSelector(selector.toMessage())
+            .setFromMs(fromMs)
+            .setFreshness(read.freshness())
+            .setAllowPartial(read.allowPartial())
+            .build();
+    return Answer.of(
+        calls.stream(e -> e.stream(Methods.LAST, request)),
+        m ->
+            new Answer.Part<>(
+                m.getPointsList().stream()
+                    .map(
+                        p ->
+                            new Sample(
+                                Series.ofMessage(p.getSeries()), p.getTimeMs(), p.getValue()))
+                    .toList(),
+                m.getShardsMissingList()));
+  }
+
+  /** Returns the series that match, in no order. */
+  public Answer<Series> series(Selector selector) {
+    return series(selector, 0, Read.WHOLE);
+  }
+
+  /** Returns the series that match, at most limit of them (0: all), in no order. */
+  public Answer<Series> series(Selector selector, int limit, Read read) {
+    ListSeriesRequest request =
+        ListSeriesRequest.newBuilder()
+            .setSelector(selector.toMessage())
+            .setLimit(limit)
+            .setFreshness(read.freshness())
+            .setAllowPartial(read.allowPartial())
+            .build();
+    return Answer.of(
+        calls.stream(e -> e.stream(Methods.LIST_SERIES, request)),
+        m ->
+            new Answer.Part<>(
+                m.getSeriesList().stream().map(Series::ofMessage).toList(),
+                m.getShardsMissingList()));
+  }
+
+  /** Returns the databases that have series and that the caller may read. */
+  public List<String> databases(NameFilter filter) {
+    return names(NameKind.NAME_KIND_DATABASE, "", "", filter);
+  }
+
+  /** Returns the metrics of a database. */
+  public List<String> metrics(NameFilter filter) {
+    return names(NameKind.NAME_KIND_METRIC, "", "", filter);
+  }
+
+  /** Returns the names of the tags of a metric; "": of all metrics. */
+  public List<String> tagNames(String metric, NameFilter filter) {
+    return names(NameKind.NAME_KIND_TAG_NAME, metric, "", filter);
+  }
+
+  /** Returns the values of a tag; an empty metric means all metrics, an empty tag all tags. */
+  public List<String> tagValues(String metric, String tag, NameFilter filter) {
+    return names(NameKind.NAME_KIND_TAG_VALUE, metric, tag, filter);
+  }
+
+  private List<String> names(NameKind kind, String metric, String tag, NameFilter filter) {
+    ListNamesRequest request =
+        ListNamesRequest.newBuilder()
+            .setKind(kind)
+            .setDatabase(Names.encode(filter.database()))
+            .setMetric(Names.encode(metric))
+            .setTagName(Names.encode(tag))
+            .setPrefix(Names.encode(filter.prefix()))
+            .setLimit(filter.limit())
+            .build();
+    return Answer.of(
+            calls.stream(e -> e.stream(Methods.LIST_NAMES, request)),
+            m ->
+                new Answer.Part<>(m.getNamesList().stream().map(Names::decode).toList(), List.of()))
+        .toList();
+  }
+
+  /**
+   * Hides the samples from fromMs to toMs, both inclusive, that were written before it. Returns the
+   * number of series that had some, or may have had.
+   */
+  public long delete(Selector selector, long fromMs, long toMs) {
+    DeleteRequest request =
+        DeleteRequest.newBuilder()
+            .setSelector(selector.toMessage())
+            .setFromMs(fromMs)
+            .setToMs(toMs)
+            .build();
+    long until = System.nanoTime() + settings.callTimeout().toNanos();
+    return calls.retry(until, (e, end) -> e.unary(Methods.DELETE, request, end)).getSeriesTouched();
+  }
+}

@@ -1,0 +1,111 @@
+package io.github.tickmesh;
+
+import java.time.Duration;
+import java.util.Optional;
+
+/** Any error of this package. */
+public class TickmeshException extends RuntimeException {
+  private static final long serialVersionUID = 1L;
+
+  /** What an error means; those of the server are described in proto/tickmesh/v1/error.proto. */
+  public enum Kind {
+    /** Too few replicas, or no connection. Nobody knows whether something was written. */
+    UNAVAILABLE,
+    /** A queue of the server is full. Nobody knows whether something was written. */
+    OVERLOADED,
+    /** A disk is full, read-only or failing. */
+    READ_ONLY,
+    /** There may be no more series. */
+    SERIES_LIMIT,
+    /** Too many new series a second. */
+    SERIES_RATE,
+    /** A batch so far behind others of its session that nobody knows whether it was written. */
+    BATCH_OLD,
+    /** The request is wrong and stays wrong. */
+    INVALID,
+    /** A query met one of its limits. */
+    QUERY_LIMIT,
+    /** The calling thread was interrupted; its interrupt status is set. */
+    CANCELLED,
+    /** The time is over. Nobody knows whether something was written. */
+    DEADLINE,
+    /** What is named does not exist. */
+    NOT_FOUND,
+    /** The cluster is not in a state in which this may be done. */
+    REFUSED,
+    /** The server does not speak the version of this client. */
+    VERSION,
+    /** A fault of the server or of this client. */
+    INTERNAL,
+    /** Nobody knows the caller's credentials, or there were none. */
+    UNAUTHENTICATED,
+    /** The caller has not the right. */
+    DENIED,
+    /** The options of a client or a writer cannot work. */
+    OPTIONS,
+    /** The client or the writer is closed. */
+    CLOSED,
+    /** An answer lacks shards, as was allowed. */
+    PARTIAL,
+  }
+
+  /**
+   * A limit of a query that was met.
+   *
+   * @param what "series", "samples" or "bytes"
+   * @param limit how much of it may be used
+   */
+  public record Limit(String what, long limit) {}
+
+  private final Kind kind;
+  private final Duration retryAfter;
+  private final transient Limit limit;
+
+  TickmeshException(Kind kind, String message) {
+    this(kind, message, Duration.ZERO, null, null);
+  }
+
+  TickmeshException(Kind kind, String message, Throwable cause) {
+    this(kind, message, Duration.ZERO, null, cause);
+  }
+
+  TickmeshException(Kind kind, String message, Duration retryAfter, Limit limit, Throwable cause) {
+    super(message, cause);
+    this.kind = kind;
+    this.retryAfter = retryAfter;
+    this.limit = limit;
+  }
+
+  /** Returns what the error means. */
+  public final Kind kind() {
+    return kind;
+  }
+
+  /** Returns when the server asks to try again, from now; zero: it does not say. */
+  public final Duration retryAfter() {
+    return retryAfter;
+  }
+
+  /** Returns the limit that a QUERY_LIMIT met. */
+  public final Optional<Limit> limit() {
+    return Optional.ofNullable(limit);
+  }
+
+  /** Reports whether the same request may succeed later. */
+  public final boolean mayPass() {
+    return switch (kind) {
+      case UNAVAILABLE, OVERLOADED, SERIES_RATE, DEADLINE -> true;
+      default -> false;
+    };
+  }
+
+  static TickmeshException options(String message) {
+    return new TickmeshException(Kind.OPTIONS, message);
+  }
+
+  /** Returns the error of a thread that was interrupted, and sets its status again. */
+  static TickmeshException interrupted() {
+    Thread.currentThread().interrupt();
+    return new TickmeshException(Kind.CANCELLED, "the calling thread was interrupted");
+  }
+}

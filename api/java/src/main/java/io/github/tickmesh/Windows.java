@@ -1,0 +1,55 @@
+package io.github.tickmesh;
+
+import io.github.tickmesh.TickmeshException.Kind;
+import java.time.Duration;
+import java.util.Set;
+import tickmesh.v1.Scan;
+
+/**
+ * Asks for aggregates by window instead of samples. Window n starts at originMs + n * width. NaN is
+ * left out, and a window without any other sample, too.
+ *
+ * @param width the length of a window, a millisecond at least
+ * @param originMs where a window starts, milliseconds since 1970 UTC
+ * @param aggregates which columns an answer has
+ */
+public record Windows(Duration width, long originMs, Set<Aggregate> aggregates) {
+  /** What is made of the samples of a window. */
+  public enum Aggregate {
+    /** Their sum. */
+    SUM,
+    /** Their number. */
+    COUNT,
+    /** The least. */
+    MIN,
+    /** The greatest. */
+    MAX,
+    /** The first in time. */
+    FIRST,
+    /** The last in time. */
+    LAST,
+  }
+
+  /** Throws INVALID for a width below a millisecond. */
+  public Windows {
+    if (width.toMillis() < 1) {
+      throw new TickmeshException(
+          Kind.INVALID, "the width of windows is " + width + ", less than a millisecond");
+    }
+    aggregates = Set.copyOf(aggregates);
+  }
+
+  /** Returns windows that start at multiples of their width. */
+  public static Windows of(Duration width, Aggregate... aggregates) {
+    return new Windows(width, 0, Set.of(aggregates));
+  }
+
+  Scan.Windows toMessage() {
+    Scan.Windows.Builder m =
+        Scan.Windows.newBuilder().setOriginMs(originMs).setWidthMs(width.toMillis());
+    aggregates.stream()
+        .sorted()
+        .forEach(a -> m.addAggregates(Scan.Aggregate.valueOf("AGGREGATE_" + a.name())));
+    return m.build();
+  }
+}

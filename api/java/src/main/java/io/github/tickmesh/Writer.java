@@ -1,0 +1,310 @@
+package io.github.tickmesh;
+
+import io.github.tickmesh.TickmeshException.Kind;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Queue;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
+
+/**
+ * Gathers samples into batches and sends them one after the other, so that of two samples with one
+ * series and time the later one counts. It is for any number of threads. {@link
+ * TickmeshClient#writer()} makes it; close it.
+ */
+public final class Writer implements AutoCloseable {
+  /** Makes a writer with other bounds than the defaults. */
+  public static final class Builder {
+    private final TickmeshClient client;
+    private int batchPoints = 10_000;
+    private int batchBytes = 1 << 20;
+    private Duration batchDelay = Duration.ofSeconds(1);
+    private int bufferPoints; // 0: ten batches
+
+    Builder(TickmeshClient client) {
+      this.client = client;
+    }
+
+    /** Sends a batch when it has so many samples; default 10,000, at most 50,000. */
+    public Builder batchPoints(int batchPoints) {
+      this.batchPoints = check("batchPoints", batchPoints, Batch.POINTS_MAX);
+      return this;
+    }
+
+    /** Or about so many bytes; default 1 MiB, at most 3 MiB. */
+    public Builder batchBytes(int batchBytes) {
+      this.batchBytes = check("batchBytes", batchBytes, Batch.BYTES_MAX);
+      return this;
+    }
+
+    /** Or is so old; default 1 s. */
+    public Builder batchDelay(Duration batchDelay) {
+      if (batchDelay.isNegative()) {
+        throw TickmeshException.options("batchDelay is " + batchDelay);
+      }
+      this.batchDelay = batchDelay;
+      return this;
+    }
+
+    /** Bounds the samples that the writer holds, those on their way too; default ten batches. */
+    public Builder bufferPoints(int bufferPoints) {
+      this.bufferPoints = check("bufferPoints", bufferPoints, Integer.MAX_VALUE);
+      return this;
+    }
+
+    /** Returns the writer. Throws CLOSED for a client that is. */
+    public Writer build() {
+      return client.open(this);
+    }
+
+    private static int check(String name, int value, int max) {
+      if (value < 1 || value > max) {
+        throw TickmeshException.options(name + " is " + value + ", want 1 to " + max);
+      }
+      return value;
+    }
+  }
+
+  private final int batchPoints;
+  private final int batchBytes;
+  private final long batchDelayNanos;
+  private final int bufferPoints;
+  private final Function<Batch, Lost> deliver;
+  private final Thread sender = new Thread(this::send, "tickmesh-writer");
+
+  private final ReentrantLock lock = new ReentrantLock(); // of all below
+  private final Condition work = lock.newCondition(); // for the sender
+  private final Condition done = lock.newCondition(); // a batch is written or given up
+  private final Queue<Batch> queue = new ArrayDeque<>();
+  private Batch gathered = new Batch();
+  private long gatheredSinceNanos;
+  private int points; // held: gathered, in the queue, on their way
+  private long submitted; // batches, ever
+  private long ended; // of them, written or given up
+  private boolean closed;
+  private boolean givenUp;
+  private Lost lost = new Lost();
+
+  /** deliver writes a batch within its time, and returns what was lost of it; it never throws. */
+  Writer(Builder options, Function<Batch, Lost> deliver) {
+    batchPoints = options.batchPoints;
+    batchBytes = options.batchBytes;
+    batchDelayNanos = options.batchDelay.toNanos();
+    bufferPoints = options.bufferPoints == 0 ? 10 * batchPoints : options.bufferPoints;
+    this.deliver = deliver;
+    sender.setDaemon(true);
+  }
+
+  void start() {
+    sender.start();
+  }
+
+  /** Returns the number of samples that the writer holds. */
+  public int buffered() {
+    lock.lock();
+    try {
+      return points;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /**
+   * Takes a sample, and waits while the buffer is full. Throws INVALID, CLOSED, and CANCELLED for a
+   * thread that is interrupted: the sample is not taken then. What becomes of it is told by flush
+   * and close.
+   */
+  public void append(Series series, long timeMs, double value) {
+    Sample sample = new Sample(series, timeMs, value);
+    lock.lock();
+    try {
+      while (!add(sample)) {
+        done.await();
+      }
+    } catch (InterruptedException e) {
+      throw TickmeshException.interrupted();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Takes a sample, or reports at once that the buffer is full. Throws as append does. */
+  public boolean tryAppend(Series series, long timeMs, double value) {
+    Sample sample = new Sample(series, timeMs, value);
+    lock.lock();
+    try {
+      return add(sample);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private boolean add(Sample sample) {
+    if (closed) {
+      throw new TickmeshException(Kind.CLOSED, "the writer is closed");
+    }
+    if (points >= bufferPoints) {
+      submit();
+      return false;
+    }
+    if (gathered.points() > 0 && gathered.bytesWith(sample.series()) > batchBytes) {
+      submit();
+    }
+    gathered.add(sample);
+    points++;
+    if (gathered.points() >= batchPoints) {
+      submit();
+    } else if (gathered.points() == 1) {
+      gatheredSinceNanos = System.nanoTime();
+      work.signal();
+    }
+    return true;
+  }
+
+  /** Hands what is gathered to the sender. */
+  private void submit() {
+    if (gathered.points() > 0) {
+      queue.add(gathered);
+      gathered = new Batch();
+      submitted++;
+      work.signal();
+    }
+  }
+
+  /** Sends batches until the writer is closed and there is none. */
+  private void send() {
+    for (Batch batch = take(); batch != null; batch = take()) {
+      Lost lostNow = deliver.apply(batch);
+      lock.lock();
+      try {
+        lost.add(lostNow);
+        points -= batch.points();
+        ended++;
+        done.signalAll();
+      } finally {
+        lock.unlock();
+      }
+    }
+  }
+
+  /** Returns the next batch when it is to be sent; null: there will be none. */
+  private Batch take() {
+    lock.lock();
+    try {
+      for (; ; ) {
+        if (givenUp) {
+          Thread.currentThread().interrupt(); // so that no attempt begins
+        }
+        if (!queue.isEmpty()) {
+          return queue.remove();
+        }
+        if (closed) {
+          return null;
+        }
+        if (gathered.points() == 0) {
+          work.awaitUninterruptibly();
+          continue;
+        }
+        long waits = gatheredSinceNanos + batchDelayNanos - System.nanoTime();
+        if (waits <= 0) {
+          submit();
+        } else {
+          work.awaitNanos(waits);
+        }
+      }
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(
+          e); // only close interrupts, when it has emptied what is gathered
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /**
+   * Sends what is gathered and waits until every sample that was taken before is written or given
+   * up. Throws a {@link WriteException} when some were given up since the last flush, and CANCELLED
+   * for a thread that is interrupted.
+   */
+  public void flush() {
+    lock.lock();
+    try {
+      submit();
+      awaitEnded(submitted, Long.MAX_VALUE);
+      tell();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Waits for the end of so many batches. Reports whether the time sufficed. */
+  private boolean awaitEnded(long target, long nanos) {
+    try {
+      long left = nanos;
+      while (ended < target) {
+        if (left <= 0) {
+          return false;
+        }
+        left = done.awaitNanos(left);
+      }
+      return true;
+    } catch (InterruptedException e) {
+      throw TickmeshException.interrupted();
+    }
+  }
+
+  /** Throws what was lost since it was told last. */
+  private void tell() {
+    if (!lost.isEmpty()) {
+      Lost told = lost;
+      lost = new Lost();
+      throw new WriteException(told);
+    }
+  }
+
+  /**
+   * Takes no more samples, sends what it holds and waits for that, each batch for at most the
+   * client's writeTimeout. Throws as flush does.
+   */
+  @Override
+  public void close() {
+    close(Duration.ofNanos(Long.MAX_VALUE));
+  }
+
+  /** Closes as close does, but gives up what is not written after a time. */
+  public void close(Duration timeout) {
+    lock.lock();
+    try {
+      submit();
+      closed = true;
+      work.signal();
+      done.signalAll();
+      if (!awaitEnded(submitted, timeout.toNanos())) {
+        givenUp = true;
+        sender.interrupt();
+        awaitEnded(submitted, Long.MAX_VALUE);
+      }
+      tell();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Reports whether the writer has nothing to do any more. */
+  boolean isEnded() {
+    return !sender.isAlive();
+  }
+
+  /** Ends with its client. */
+  void abandon() {
+    lock.lock();
+    try {
+      submit();
+      closed = true;
+      work.signal();
+      done.signalAll();
+    } finally {
+      lock.unlock();
+    }
+  }
+}
