@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests need and the machine lacks: a C compiler for the race
 # detector, Python's venv for the tests of the Python client, Node.js for those of the
-# TypeScript client, and Rust for those of the Rust client.
+# TypeScript client, Rust for those of the Rust client, and a JDK with Maven for those of the Java client.
 # The end-to-end tests install their collectors themselves.
 #
 #	hack/scripts/prepare.sh              for `make test`
@@ -47,3 +47,4 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || install python3-venv ||
 hack=$(dirname "$0")
 "$hack/node.sh" 18 || echo "the TypeScript client's tests cannot run" >&2
 "$hack/rust.sh" 1.85 || echo "the Rust client's tests cannot run" >&2
+"$hack/java.sh" 17 || echo "the Java client's tests cannot run" >&2
