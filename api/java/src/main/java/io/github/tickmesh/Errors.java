@@ -7,6 +7,7 @@ import io.github.tickmesh.TickmeshException.Limit;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import java.io.IOException;
 import java.time.Duration;
 import tickmesh.v1.ErrorOuterClass;
 
@@ -77,6 +78,9 @@ final class Errors {
           status.getCause() instanceof InvalidProtocolBufferException
               ? Kind.INTERNAL
               : Kind.UNAVAILABLE;
+      // Netty's transport says so of a connection that breaks while a call begins. What a server
+      // says has no cause.
+      case UNKNOWN -> status.getCause() instanceof IOException ? Kind.UNAVAILABLE : Kind.INTERNAL;
       case RESOURCE_EXHAUSTED -> Kind.OVERLOADED;
       case DEADLINE_EXCEEDED -> Kind.DEADLINE;
       case INVALID_ARGUMENT -> Kind.INVALID;
