@@ -2,6 +2,7 @@ package io.github.tickmesh;
 
 import io.github.tickmesh.TickmeshException.Kind;
 import io.grpc.Context;
+import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -27,8 +28,22 @@ final class Calls {
 
   Calls(List<String> addresses, Settings settings) {
     this.settings = settings;
-    this.endpoints = addresses.stream().map(address -> new Endpoint(address, settings)).toList();
+    this.endpoints = open(addresses, settings);
     this.next = new AtomicInteger(ThreadLocalRandom.current().nextInt(addresses.size()));
+  }
+
+  /** Returns endpoints of all addresses, or leaves none open. */
+  private static List<Endpoint> open(List<String> addresses, Settings settings) {
+    List<Endpoint> opened = new ArrayList<>();
+    try {
+      for (String address : addresses) {
+        opened.add(new Endpoint(address, settings));
+      }
+      return List.copyOf(opened);
+    } catch (RuntimeException e) {
+      opened.forEach(Endpoint::close);
+      throw e;
+    }
   }
 
   /** Ends calls that run, with CLOSED, and the connections. */

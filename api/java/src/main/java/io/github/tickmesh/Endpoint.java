@@ -13,6 +13,8 @@ import io.grpc.netty.shaded.io.netty.channel.epoll.Epoll;
 import io.grpc.netty.shaded.io.netty.channel.epoll.EpollChannelOption;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
+import java.net.URI;
+import java.net.URISyntaxException;
 import java.util.Iterator;
 import java.util.concurrent.TimeUnit;
 import tickmesh.v1.Cluster.GetServerInfoRequest;
@@ -47,8 +49,7 @@ final class Endpoint {
   Endpoint(String address, Settings settings) {
     this.settings = settings;
     NettyChannelBuilder builder =
-        NettyChannelBuilder.forTarget(
-                address.contains("://") ? address : "dns:///" + address, settings.credentials())
+        NettyChannelBuilder.forTarget(targetOf(address), settings.credentials())
             .maxInboundMessageSize(MESSAGE_BYTES_MAX)
             .disableRetry()
             .proxyDetector(target -> null)
@@ -63,8 +64,31 @@ final class Endpoint {
           .withOption(EpollChannelOption.TCP_KEEPINTVL, 1)
           .withOption(EpollChannelOption.TCP_KEEPCNT, 2);
     }
-    channel = builder.build();
+    try {
+      channel = builder.build();
+    } catch (IllegalArgumentException e) {
+      throw optionsOf(address, e);
+    }
     restsToNanos = System.nanoTime();
+  }
+
+  /** Returns what gRPC resolves: a name of its own, or the address in a URI, encoded. */
+  private static String targetOf(String address) {
+    if (address.contains("://")) {
+      return address;
+    }
+    try {
+      return new URI("dns", "", "/" + address, null).toString();
+    } catch (URISyntaxException e) {
+      throw optionsOf(address, e);
+    }
+  }
+
+  private static TickmeshException optionsOf(String address, Exception cause) {
+    return new TickmeshException(
+        TickmeshException.Kind.OPTIONS,
+        "the endpoint \"" + address + "\" is not host:port: " + cause.getMessage(),
+        cause);
   }
 
   /** Returns the channel, with what says who calls. Throws what the source of tokens throws. */

@@ -18,11 +18,17 @@ import tickmesh.v1.Write.WriteResponse;
 
 /** A server that answers writes as a test says, on a free port of the loopback. */
 final class FakeServer implements AutoCloseable {
+  private final String host;
   private final Server server;
 
   FakeServer(UnaryMethod<WriteRequest, WriteResponse> write) throws IOException {
+    this("127.0.0.1", write);
+  }
+
+  FakeServer(String host, UnaryMethod<WriteRequest, WriteResponse> write) throws IOException {
+    this.host = host;
     server =
-        NettyServerBuilder.forAddress(new InetSocketAddress("127.0.0.1", 0))
+        NettyServerBuilder.forAddress(new InetSocketAddress(host, 0))
             .addService(
                 ServerServiceDefinition.builder("tickmesh.v1.ClusterService")
                     .addMethod(
@@ -43,7 +49,7 @@ final class FakeServer implements AutoCloseable {
   }
 
   String address() {
-    return "127.0.0.1:" + server.getPort();
+    return host + ":" + server.getPort();
   }
 
   /**

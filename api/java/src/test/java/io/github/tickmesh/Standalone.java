@@ -4,6 +4,7 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -63,10 +64,17 @@ final class Standalone implements AutoCloseable {
         }
       }
     }
-    Thread reader =
-        new Thread(() -> log.lines().forEach(line -> {})); // so that the server may write
+    Thread reader = new Thread(() -> discard(log)); // so that the server may write
     reader.setDaemon(true);
     reader.start();
+  }
+
+  private static void discard(BufferedReader log) {
+    try {
+      log.lines().forEach(line -> {});
+    } catch (UncheckedIOException closed) {
+      // Java closes the stream of a process that has ended.
+    }
   }
 
   /** Kills it with all that it holds in memory, and waits for its end. */

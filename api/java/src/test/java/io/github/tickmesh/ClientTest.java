@@ -1,0 +1,92 @@
+package io.github.tickmesh;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.tickmesh.TickmeshException.Kind;
+import io.grpc.Status;
+import io.grpc.stub.StreamObserver;
+import java.io.IOException;
+import java.nio.channels.ClosedChannelException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import tickmesh.v1.Write.WriteRequest;
+import tickmesh.v1.Write.WriteResponse;
+import tickmesh.v1.Write.WriteResult;
+
+/** Talks with a server that answers writes as a test says. */
+@Timeout(60)
+class ClientTest {
+  private static final Sample SAMPLE = new Sample(Series.of("m"), 1, 1);
+
+  private static void written(WriteRequest request, StreamObserver<WriteResponse> answer) {
+    answer.onNext(WriteResponse.newBuilder().setResult(WriteResult.getDefaultInstance()).build());
+    answer.onCompleted();
+  }
+
+  @Test
+  void onlyAnUnknownOfTheOwnTransportIsUnavailable() {
+    Status own = Status.UNKNOWN.withDescription("channel closed");
+    assertEquals(
+        Kind.UNAVAILABLE,
+        Errors.ofCall(own.withCause(new ClosedChannelException()).asRuntimeException()).kind());
+    assertEquals(
+        Kind.INTERNAL,
+        Errors.ofCall(own.withCause(new IllegalStateException()).asRuntimeException()).kind());
+    assertEquals(Kind.INTERNAL, Errors.ofCall(own.asRuntimeException()).kind());
+  }
+
+  @Test
+  void addressesMayBeOfIpVersion6() throws IOException {
+    try (FakeServer server = new FakeServer("[::1]", ClientTest::written);
+        TickmeshClient client = TickmeshClient.builder(server.address()).build()) {
+      client.write(SAMPLE);
+    }
+  }
+
+  @Test
+  void anAddressThatIsNoneLeavesNoConnectionOpen() throws InterruptedException {
+    List<String> warnings = Collections.synchronizedList(new ArrayList<>());
+    Handler handler =
+        new Handler() {
+          @Override
+          public void publish(LogRecord entry) {
+            warnings.add(entry.getMessage());
+          }
+
+          @Override
+          public void flush() {}
+
+          @Override
+          public void close() {}
+        };
+    Logger logger = Logger.getLogger("io.grpc.internal.ManagedChannelOrphanWrapper");
+    logger.addHandler(handler);
+    try {
+      for (String wrong : new String[] {"127.0.0.1:x y", "nobody://127.0.0.1:1", "[::1:1"}) {
+        TickmeshException error =
+            assertThrows(
+                TickmeshException.class,
+                () -> TickmeshClient.builder("127.0.0.1:1", wrong).build());
+        assertEquals(Kind.OPTIONS, error.kind());
+        assertTrue(error.getMessage().contains(wrong), error.getMessage());
+      }
+      // gRPC tells of what was collected without being closed when the next channel is made.
+      for (int i = 0; i < 10; i++) {
+        System.gc();
+        Thread.sleep(10);
+        TickmeshClient.builder("127.0.0.1:1").build().close();
+      }
+    } finally {
+      logger.removeHandler(handler);
+    }
+    assertEquals(List.of(), warnings);
+  }
+}
