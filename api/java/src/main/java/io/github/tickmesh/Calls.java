@@ -55,7 +55,7 @@ final class Calls {
   /** Throws CLOSED for a client that is, and CANCELLED for a thread that is interrupted. */
   void check() {
     if (closed.getCount() == 0) {
-      throw new TickmeshException(Kind.CLOSED, "the client is closed");
+      throw closed();
     }
     if (Thread.currentThread().isInterrupted()) {
       throw TickmeshException.interrupted();
@@ -64,12 +64,21 @@ final class Calls {
 
   /** Returns what a call ended with, or why it was ended. */
   TickmeshException errorOf(RuntimeException e) {
-    try {
-      check();
-    } catch (TickmeshException ended) {
-      return ended;
+    if (closed.getCount() == 0) {
+      return closed();
+    }
+    // An interrupt ends a call of gRPC with its exception as the cause. Any other error is what
+    // happened, though the thread be interrupted.
+    for (Throwable cause = e; cause != null; cause = cause.getCause()) {
+      if (cause instanceof InterruptedException) {
+        return TickmeshException.interrupted();
+      }
     }
     return Errors.ofCall(e);
+  }
+
+  private static TickmeshException closed() {
+    return new TickmeshException(Kind.CLOSED, "the client is closed");
   }
 
   /**
@@ -102,7 +111,7 @@ final class Calls {
       Endpoint endpoint = pick();
       Context before = Context.ROOT.attach(); // a caller's own gRPC call ends none of ours
       try {
-        long end = System.nanoTime() + settings.attemptTimeout().toNanos();
+        long end = System.nanoTime() + TimeUnit.NANOSECONDS.convert(settings.attemptTimeout());
         end = end - untilNanos > 0 ? untilNanos : end;
         endpoint.prepare(end);
         T result = attempt.make(endpoint, end);
@@ -130,7 +139,7 @@ final class Calls {
    * to say.
    */
   <M> Messages<M> stream(Function<Endpoint, Iterator<M>> open) {
-    long until = System.nanoTime() + settings.callTimeout().toNanos();
+    long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(settings.callTimeout());
     return retry(
         until,
         (endpoint, end) -> {

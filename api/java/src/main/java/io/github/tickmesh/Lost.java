@@ -37,6 +37,11 @@ final class Lost {
     other.failures.stream().limit(REASONS_MAX - failures.size()).forEach(failures::add);
   }
 
+  /** Says of what was cancelled why it was. */
+  void cancelledFor(TickmeshException why) {
+    failures.replaceAll(e -> e.kind() == TickmeshException.Kind.CANCELLED ? why : e);
+  }
+
   boolean isEmpty() {
     return total == 0;
   }

@@ -9,6 +9,7 @@ import java.util.Base64;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import tickmesh.v1.Query.DeleteRequest;
 import tickmesh.v1.Query.LastRequest;
@@ -241,6 +242,12 @@ public final class TickmeshClient implements AutoCloseable {
     writers.removeIf(Writer::isEnded);
     writer.start();
     writers.add(writer);
+    try {
+      calls.check(); // again: close ends the writers that it finds
+    } catch (TickmeshException e) {
+      writer.abandon();
+      throw e;
+    }
     return writer;
   }
 
@@ -252,7 +259,7 @@ public final class TickmeshClient implements AutoCloseable {
     Lost lost = new Lost();
     Batch rest = batch; // not yet answered for good
     try {
-      long until = System.nanoTime() + settings.writeTimeout().toNanos();
+      long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(settings.writeTimeout());
       Calls.Waits waits = calls.new Waits(until);
       for (; ; ) {
         Batch.Refusals answer = rest.refusals(writeOnce(rest, session, until));
@@ -413,7 +420,7 @@ public final class TickmeshClient implements AutoCloseable {
             .setFromMs(fromMs)
             .setToMs(toMs)
             .build();
-    long until = System.nanoTime() + settings.callTimeout().toNanos();
+    long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(settings.callTimeout());
     return calls.retry(until, (e, end) -> e.unary(Methods.DELETE, request, end)).getSeriesTouched();
   }
 }

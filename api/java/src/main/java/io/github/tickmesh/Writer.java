@@ -4,6 +4,7 @@ import io.github.tickmesh.TickmeshException.Kind;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Queue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
@@ -90,7 +91,7 @@ public final class Writer implements AutoCloseable {
   Writer(Builder options, Function<Batch, Lost> deliver) {
     batchPoints = options.batchPoints;
     batchBytes = options.batchBytes;
-    batchDelayNanos = options.batchDelay.toNanos();
+    batchDelayNanos = TimeUnit.NANOSECONDS.convert(options.batchDelay);
     bufferPoints = options.bufferPoints == 0 ? 10 * batchPoints : options.bufferPoints;
     this.deliver = deliver;
     sender.setDaemon(true);
@@ -178,14 +179,25 @@ public final class Writer implements AutoCloseable {
       Lost lostNow = deliver.apply(batch);
       lock.lock();
       try {
+        if (givenUp) {
+          lostNow.cancelledFor(notWritten());
+        }
         lost.add(lostNow);
-        points -= batch.points();
-        ended++;
-        done.signalAll();
+        end(batch);
       } finally {
         lock.unlock();
       }
     }
+  }
+
+  private void end(Batch batch) {
+    points -= batch.points();
+    ended++;
+    done.signalAll();
+  }
+
+  private static TickmeshException notWritten() {
+    return new TickmeshException(Kind.DEADLINE, "the writer was closed before it was written");
   }
 
   /** Returns the next batch when it is to be sent; null: there will be none. */
@@ -193,10 +205,9 @@ public final class Writer implements AutoCloseable {
     lock.lock();
     try {
       for (; ; ) {
-        if (givenUp) {
-          Thread.currentThread().interrupt(); // so that no attempt begins
-        }
         if (!queue.isEmpty()) {
+          // An interrupt that is not giveUp's, of a source of tokens for one, ends no other batch.
+          Thread.interrupted();
           return queue.remove();
         }
         if (closed) {
@@ -209,13 +220,14 @@ public final class Writer implements AutoCloseable {
         long waits = gatheredSinceNanos + batchDelayNanos - System.nanoTime();
         if (waits <= 0) {
           submit();
-        } else {
+          continue;
+        }
+        try {
           work.awaitNanos(waits);
+        } catch (InterruptedException e) {
+          // What there is to do is found above; after giveUp that is nothing.
         }
       }
-    } catch (InterruptedException e) {
-      throw new IllegalStateException(
-          e); // only close interrupts, when it has emptied what is gathered
     } finally {
       lock.unlock();
     }
@@ -224,7 +236,7 @@ public final class Writer implements AutoCloseable {
   /**
    * Sends what is gathered and waits until every sample that was taken before is written or given
    * up. Throws a {@link WriteException} when some were given up since the last flush, and CANCELLED
-   * for a thread that is interrupted.
+   * for a thread that is interrupted: the next flush, or close, tells what was given up.
    */
   public void flush() {
     lock.lock();
@@ -232,25 +244,23 @@ public final class Writer implements AutoCloseable {
       submit();
       awaitEnded(submitted, Long.MAX_VALUE);
       tell();
+    } catch (InterruptedException e) {
+      throw TickmeshException.interrupted();
     } finally {
       lock.unlock();
     }
   }
 
   /** Waits for the end of so many batches. Reports whether the time sufficed. */
-  private boolean awaitEnded(long target, long nanos) {
-    try {
-      long left = nanos;
-      while (ended < target) {
-        if (left <= 0) {
-          return false;
-        }
-        left = done.awaitNanos(left);
+  private boolean awaitEnded(long target, long nanos) throws InterruptedException {
+    long left = nanos;
+    while (ended < target) {
+      if (left <= 0) {
+        return false;
       }
-      return true;
-    } catch (InterruptedException e) {
-      throw TickmeshException.interrupted();
+      left = done.awaitNanos(left);
     }
+    return true;
   }
 
   /** Throws what was lost since it was told last. */
@@ -264,29 +274,49 @@ public final class Writer implements AutoCloseable {
 
   /**
    * Takes no more samples, sends what it holds and waits for that, each batch for at most the
-   * client's writeTimeout. Throws as flush does.
+   * client's writeTimeout. Throws a {@link WriteException} as flush does. When the thread is
+   * interrupted it gives up the rest, and the interrupt stays set.
    */
   @Override
   public void close() {
     close(Duration.ofNanos(Long.MAX_VALUE));
   }
 
-  /** Closes as close does, but gives up what is not written after a time. */
+  /**
+   * Closes as close does, but gives up what is not written after a time: its reason is DEADLINE.
+   */
   public void close(Duration timeout) {
+    long nanos = TimeUnit.NANOSECONDS.convert(timeout);
     lock.lock();
     try {
       submit();
       closed = true;
       work.signal();
       done.signalAll();
-      if (!awaitEnded(submitted, timeout.toNanos())) {
-        givenUp = true;
-        sender.interrupt();
-        awaitEnded(submitted, Long.MAX_VALUE);
+      try {
+        if (!awaitEnded(submitted, nanos)) {
+          giveUp();
+        }
+      } catch (InterruptedException e) {
+        giveUp();
+        Thread.currentThread().interrupt();
       }
       tell();
     } finally {
       lock.unlock();
+    }
+  }
+
+  /** Gives up what waits, and ends the call of the batch that is on its way. */
+  private void giveUp() {
+    givenUp = true;
+    for (Batch batch = queue.poll(); batch != null; batch = queue.poll()) {
+      lost.fail(batch.points(), notWritten());
+      end(batch);
+    }
+    sender.interrupt();
+    while (ended < submitted) {
+      done.awaitUninterruptibly();
     }
   }
 

@@ -1,6 +1,8 @@
 package io.github.tickmesh;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -9,9 +11,13 @@ import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.nio.channels.ClosedChannelException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
@@ -88,5 +94,96 @@ class ClientTest {
       logger.removeHandler(handler);
     }
     assertEquals(List.of(), warnings);
+  }
+
+  @Test
+  void aWriterThatIsClosedGivesUpItsCall() throws Exception {
+    CountDownLatch asked = new CountDownLatch(1);
+    try (FakeServer server = new FakeServer((request, answer) -> asked.countDown());
+        TickmeshClient client =
+            TickmeshClient.builder(server.address())
+                .attemptTimeout(Duration.ofDays(200_000))
+                .writeTimeout(Duration.ofDays(200_000))
+                .build()) {
+      Writer writer = client.writerBuilder().batchPoints(1).build();
+      writer.append(SAMPLE.series(), 1, 1);
+      writer.append(SAMPLE.series(), 2, 1);
+      asked.await();
+      WriteException lost =
+          assertThrows(WriteException.class, () -> writer.close(Duration.ofMillis(20)));
+      assertEquals(2, lost.points());
+      lost.failures().forEach(e -> assertEquals(Kind.DEADLINE, e.kind()));
+    }
+  }
+
+  @Test
+  void anInterruptEndsACallThatWaits() throws Exception {
+    CountDownLatch asked = new CountDownLatch(1);
+    try (FakeServer server = new FakeServer((request, answer) -> asked.countDown());
+        TickmeshClient client = TickmeshClient.builder(server.address()).build()) {
+      CompletableFuture<Boolean> stays = new CompletableFuture<>();
+      Thread caller =
+          new Thread(
+              () -> {
+                try {
+                  client.write(SAMPLE);
+                  stays.completeExceptionally(new AssertionError("it is written"));
+                } catch (TickmeshException e) {
+                  stays.complete(
+                      e.kind() == Kind.CANCELLED && Thread.currentThread().isInterrupted());
+                }
+              });
+      caller.start();
+      asked.await();
+      caller.interrupt();
+      assertTrue(stays.get());
+    }
+  }
+
+  @Test
+  void anErrorOfAThreadThatIsInterruptedStaysWhatItIs() throws IOException {
+    try (FakeServer server = new FakeServer(ClientTest::written);
+        TickmeshClient client =
+            TickmeshClient.builder(server.address())
+                .token(
+                    () -> {
+                      Thread.currentThread().interrupt();
+                      throw new IllegalStateException("no token");
+                    })
+                .build()) {
+      TickmeshException error = assertThrows(TickmeshException.class, () -> client.write(SAMPLE));
+      assertTrue(Thread.interrupted());
+      assertEquals(Kind.INTERNAL, error.kind());
+      assertTrue(error.getMessage().contains("no token"), error.getMessage());
+    }
+  }
+
+  @Test
+  void aWriterThatIsOpenedWhileItsClientClosesEnds() throws Exception {
+    for (int round = 0; round < 500; round++) {
+      TickmeshClient client = TickmeshClient.builder("127.0.0.1:1").build();
+      CyclicBarrier start = new CyclicBarrier(2);
+      CompletableFuture<Void> closes =
+          CompletableFuture.runAsync(
+              () -> {
+                assertDoesNotThrow(() -> start.await());
+                client.close();
+              });
+      start.await();
+      try {
+        for (; ; ) {
+          client.writer();
+        }
+      } catch (TickmeshException e) {
+        assertEquals(Kind.CLOSED, e.kind());
+      }
+      closes.get();
+    }
+    for (Thread thread : Thread.getAllStackTraces().keySet()) {
+      if (thread.getName().equals("tickmesh-writer")) {
+        thread.join(10_000);
+        assertFalse(thread.isAlive(), "a writer's thread has not ended");
+      }
+    }
   }
 }

@@ -302,7 +302,7 @@ class ServerTest {
     writer.append(sample.series(), 1, 1);
     writer.append(sample.series(), 2, 1);
     WriteException given =
-        fails(Kind.CANCELLED, WriteException.class, () -> writer.close(Duration.ofMillis(50)));
+        fails(Kind.DEADLINE, WriteException.class, () -> writer.close(Duration.ofMillis(50)));
     assertEquals(2, given.points());
     Thread.currentThread().interrupt();
     fails(Kind.CANCELLED, () -> patient.write(sample));
