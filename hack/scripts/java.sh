@@ -11,9 +11,10 @@ modern() {
 }
 
 if ! modern "$1" && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "openjdk-$1-jdk-headless" maven; } >/dev/null || true
+	# Debian's default JDK is the one that its Maven runs on: 17 in Debian 12, a later one since.
+	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends default-jdk-headless maven; } >/dev/null || true
 fi
 modern "$1" || {
-	echo "there is no JDK $1 or later with Maven (apt-get install openjdk-$1-jdk-headless maven)" >&2
+	echo "there is no JDK $1 or later with Maven (apt-get install default-jdk-headless maven)" >&2
 	exit 1
 }
