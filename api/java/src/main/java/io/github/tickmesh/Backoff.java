@@ -13,7 +13,12 @@ record Backoff(Duration min, Duration max) {
    * who failed together do not come back together.
    */
   double delayMs(int failures, long retryAfterMs, double random) {
-    double longest = Math.min(min.toMillis() * Math.pow(2, failures - 1), max.toMillis());
-    return Math.max(longest * (1 - random / 2), Math.min(retryAfterMs, max.toMillis()));
+    double maxMs = msOf(max);
+    double longest = Math.min(msOf(min) * Math.pow(2, failures - 1), maxMs);
+    return Math.max(longest * (1 - random / 2), Math.min(retryAfterMs, maxMs));
+  }
+
+  private static double msOf(Duration time) {
+    return time.getSeconds() * 1e3 + time.getNano() / 1e6;
   }
 }

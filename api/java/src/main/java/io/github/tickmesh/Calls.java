@@ -2,6 +2,7 @@ package io.github.tickmesh;
 
 import io.github.tickmesh.TickmeshException.Kind;
 import io.grpc.Context;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -12,8 +13,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 
 /**
- * Makes calls: attempts, each with another endpoint, and what ends them. Times are of
- * System.nanoTime's clock.
+ * Makes calls: attempts, each with another endpoint, and what ends them. Times are of the clock of
+ * settings.
  */
 final class Calls {
   /** Makes one attempt, which ends at endNanos at the latest. */
@@ -62,8 +63,13 @@ final class Calls {
     }
   }
 
-  /** Returns what a call ended with, or why it was ended. */
-  TickmeshException errorOf(RuntimeException e) {
+  /** Returns when a time from now on is over. */
+  long after(Duration time) {
+    return settings.clock().nanoTime() + TimeUnit.NANOSECONDS.convert(time);
+  }
+
+  /** Returns what a call ended with, or why it was ended. where is its server, for people. */
+  TickmeshException errorOf(RuntimeException e, String where) {
     if (closed.getCount() == 0) {
       return closed();
     }
@@ -74,7 +80,7 @@ final class Calls {
         return TickmeshException.interrupted();
       }
     }
-    return Errors.ofCall(e);
+    return Errors.ofCall(e, where);
   }
 
   private static TickmeshException closed() {
@@ -111,14 +117,15 @@ final class Calls {
       Endpoint endpoint = pick();
       Context before = Context.ROOT.attach(); // a caller's own gRPC call ends none of ours
       try {
-        long end = System.nanoTime() + TimeUnit.NANOSECONDS.convert(settings.attemptTimeout());
-        end = end - untilNanos > 0 ? untilNanos : end;
+        long now = settings.clock().nanoTime();
+        long attemptNanos = TimeUnit.NANOSECONDS.convert(settings.attemptTimeout());
+        long end = now + Math.min(attemptNanos, untilNanos - now);
         endpoint.prepare(end);
         T result = attempt.make(endpoint, end);
         endpoint.told(null);
         return result;
       } catch (RuntimeException e) {
-        TickmeshException error = errorOf(e);
+        TickmeshException error = errorOf(e, endpoint.address());
         if (error.kind() == Kind.CLOSED || error.kind() == Kind.CANCELLED) {
           throw error;
         }
@@ -139,15 +146,15 @@ final class Calls {
    * to say.
    */
   <M> Messages<M> stream(Function<Endpoint, Iterator<M>> open) {
-    long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(settings.callTimeout());
     return retry(
-        until,
+        after(settings.callTimeout()),
         (endpoint, end) -> {
           Context.CancellableContext context = Context.ROOT.withCancellation();
           try {
             Context before = context.attach();
             try {
-              Messages<M> messages = new Messages<>(this, context, open.apply(endpoint));
+              Messages<M> messages =
+                  new Messages<>(this, endpoint.address(), context, open.apply(endpoint));
               messages.first();
               return messages;
             } finally {
@@ -183,11 +190,11 @@ final class Calls {
       double random = ThreadLocalRandom.current().nextDouble();
       double ms = settings.backoff().delayMs(failures, error.retryAfter().toMillis(), random);
       long nanos = (long) (ms * 1e6);
-      if (untilNanos - System.nanoTime() < nanos) {
+      if (untilNanos - settings.clock().nanoTime() < nanos) {
         throw reason;
       }
       try {
-        closed.await(nanos, TimeUnit.NANOSECONDS);
+        settings.clock().await(closed, nanos);
       } catch (InterruptedException e) {
         throw TickmeshException.interrupted();
       }

@@ -40,18 +40,21 @@ final class Endpoint {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
+  private final String address;
   private final Settings settings;
   private final ManagedChannel channel;
   private int failures; // without a success between
-  private long restsToNanos; // it is left alone until then, on System.nanoTime's clock
+  private long restsToNanos; // it is left alone until then, on the clock of settings
   private volatile boolean known; // whether the server has said that it serves this client
 
   Endpoint(String address, Settings settings) {
+    this.address = address;
     this.settings = settings;
     NettyChannelBuilder builder =
         NettyChannelBuilder.forTarget(targetOf(address), settings.credentials())
             .maxInboundMessageSize(MESSAGE_BYTES_MAX)
             .disableRetry()
+            .intercept(settings.interceptors())
             .proxyDetector(target -> null)
             .keepAliveTime(10, TimeUnit.SECONDS)
             .keepAliveTimeout(3, TimeUnit.SECONDS)
@@ -69,7 +72,12 @@ final class Endpoint {
     } catch (IllegalArgumentException e) {
       throw optionsOf(address, e);
     }
-    restsToNanos = System.nanoTime();
+    restsToNanos = settings.clock().nanoTime();
+  }
+
+  /** Returns the address as the caller wrote it. */
+  String address() {
+    return address;
   }
 
   /** Returns what gRPC resolves: a name of its own, or the address in a URI, encoded. */
@@ -104,7 +112,7 @@ final class Endpoint {
 
   /** Makes a call that is answered once, at endNanos at the latest. */
   <Q, R> R unary(MethodDescriptor<Q, R> method, Q request, long endNanos) {
-    long nanos = Math.max(0, endNanos - System.nanoTime());
+    long nanos = Math.max(0, endNanos - settings.clock().nanoTime());
     CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(nanos, TimeUnit.NANOSECONDS);
     return ClientCalls.blockingUnaryCall(authorized(), method, options, request);
   }
@@ -138,7 +146,7 @@ final class Endpoint {
    * it cannot reach its nodes.
    */
   synchronized void told(TickmeshException error) {
-    restsToNanos = System.nanoTime();
+    restsToNanos = settings.clock().nanoTime();
     if (error == null
         || error.kind() != TickmeshException.Kind.UNAVAILABLE
             && error.kind() != TickmeshException.Kind.DEADLINE) {
@@ -152,7 +160,7 @@ final class Endpoint {
 
   /** Returns for how long it is to be left alone; not more than 0: it is not. */
   synchronized long restNanos() {
-    return restsToNanos - System.nanoTime();
+    return restsToNanos - settings.clock().nanoTime();
   }
 
   void close() {

@@ -16,6 +16,9 @@ final class Errors {
   private static final Metadata.Key<byte[]> DETAILS =
       Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER);
 
+  /** Bounds the causes that a message tells. */
+  private static final int CAUSES_MAX = 8;
+
   private Errors() {}
 
   /** Returns the error of a message; unknown kinds are INTERNAL. */
@@ -44,13 +47,16 @@ final class Errors {
     return new TickmeshException(kind, m.getMessage(), retryAfter, limit, null);
   }
 
-  /** Returns what a call ended with. */
-  static TickmeshException ofCall(RuntimeException e) {
+  /**
+   * Returns what a call ended with. where is the server, for errors that did not come from its
+   * handlers.
+   */
+  static TickmeshException ofCall(RuntimeException e, String where) {
     if (e instanceof TickmeshException t) {
       return t;
     }
     if (!(e instanceof StatusRuntimeException s)) {
-      return new TickmeshException(Kind.INTERNAL, String.valueOf(e), e);
+      return new TickmeshException(Kind.INTERNAL, where + ": " + e, e);
     }
     byte[] details = s.getTrailers() == null ? null : s.getTrailers().get(DETAILS);
     if (details != null) {
@@ -64,7 +70,23 @@ final class Errors {
         // Details that are no google.rpc.Status: the code is all there is.
       }
     }
-    return new TickmeshException(kindOf(s.getStatus()), s.getMessage(), e);
+    return new TickmeshException(kindOf(s.getStatus()), where + ": " + describe(s), e);
+  }
+
+  /**
+   * Returns the message of a status, with those of its causes, which say what was refused by whom.
+   */
+  private static String describe(StatusRuntimeException e) {
+    StringBuilder text = new StringBuilder(e.getMessage());
+    Throwable cause = e.getCause();
+    for (int i = 0; i < CAUSES_MAX && cause != null; i++) {
+      String message = String.valueOf(cause.getMessage());
+      if (cause.getMessage() != null && text.indexOf(message) < 0) {
+        text.append(": ").append(message);
+      }
+      cause = cause.getCause();
+    }
+    return text.toString();
   }
 
   /** Returns the kind of a call that failed in gRPC itself, or before a handler of TickMesh. */

@@ -6,11 +6,13 @@ import java.util.Iterator;
 /** The messages of an answer, as they arrive. */
 final class Messages<M> {
   private final Calls calls;
+  private final String where; // they come from, for people
   private final Context.CancellableContext context;
   private final Iterator<M> iterator;
 
-  Messages(Calls calls, Context.CancellableContext context, Iterator<M> iterator) {
+  Messages(Calls calls, String where, Context.CancellableContext context, Iterator<M> iterator) {
     this.calls = calls;
+    this.where = where;
     this.context = context;
     this.iterator = iterator;
   }
@@ -25,7 +27,7 @@ final class Messages<M> {
     try {
       return iterator.hasNext() ? iterator.next() : null;
     } catch (RuntimeException e) {
-      throw calls.errorOf(e);
+      throw calls.errorOf(e, where);
     }
   }
 

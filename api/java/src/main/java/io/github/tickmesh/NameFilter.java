@@ -8,6 +8,11 @@ package io.github.tickmesh;
  * @param limit at most so many, the first in order of their bytes; 0: all
  */
 public record NameFilter(String database, String prefix, int limit) {
+  /** Throws INVALID for a limit below zero. */
+  public NameFilter {
+    TickmeshException.notNegative("limit", limit);
+  }
+
   /** Has all names of the default database. */
   public static final NameFilter ALL = new NameFilter("", "", 0);
 

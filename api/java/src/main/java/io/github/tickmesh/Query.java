@@ -35,10 +35,16 @@ public final class Query {
             .build());
   }
 
-  /** Bounds what the query may cost; 0: the server's own bounds count. */
+  /**
+   * Bounds what the query may cost; 0: the server's own bounds count. Throws INVALID for a bound
+   * below zero.
+   */
   public Query limits(long series, long samples, long bytes) {
     var limits =
-        Scan.ScanLimits.newBuilder().setSeriesMax(series).setSamplesMax(samples).setBytesMax(bytes);
+        Scan.ScanLimits.newBuilder()
+            .setSeriesMax(TickmeshException.notNegative("series", series))
+            .setSamplesMax(TickmeshException.notNegative("samples", samples))
+            .setBytesMax(TickmeshException.notNegative("bytes", bytes));
     return new Query(message.toBuilder().setLimits(limits).build());
   }
 

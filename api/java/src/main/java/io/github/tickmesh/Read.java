@@ -1,6 +1,7 @@
 package io.github.tickmesh;
 
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import tickmesh.v1.Scan;
 
 /**
@@ -15,7 +16,14 @@ public record Read(Duration stalenessMax, boolean allowPartial) {
   /** Has every write that was answered, of all shards. */
   public static final Read WHOLE = new Read(Duration.ZERO, false);
 
+  /** Throws INVALID for a staleness below zero. */
+  public Read {
+    TickmeshException.notNegative("stalenessMax in seconds", stalenessMax.getSeconds());
+  }
+
   Scan.Freshness freshness() {
-    return Scan.Freshness.newBuilder().setStalenessMaxMs(stalenessMax.toMillis()).build();
+    return Scan.Freshness.newBuilder()
+        .setStalenessMaxMs(TimeUnit.MILLISECONDS.convert(stalenessMax))
+        .build();
   }
 }

@@ -1,13 +1,16 @@
 package io.github.tickmesh;
 
 import io.grpc.ChannelCredentials;
+import io.grpc.ClientInterceptor;
 import java.time.Duration;
+import java.util.List;
 import java.util.function.Supplier;
 import java.util.regex.Pattern;
 
 /**
- * The options of a client.
+ * The options of a client. Times as long as those that Java has are as good as endless.
  *
+ * @param interceptors see each call; for tests
  * @param authorization returns the metadata that says who calls; null: nothing does
  */
 record Settings(
@@ -18,7 +21,9 @@ record Settings(
     Backoff backoff,
     boolean writeLevelAll,
     ChannelCredentials credentials,
-    Supplier<String> authorization) {
+    Supplier<String> authorization,
+    Clock clock,
+    List<ClientInterceptor> interceptors) {
 
   private static final Pattern LOOPBACK =
       Pattern.compile(
@@ -28,7 +33,7 @@ record Settings(
   Settings {
     for (Duration time :
         new Duration[] {attemptTimeout, writeTimeout, callTimeout, backoff.min(), backoff.max()}) {
-      if (time.toMillis() < 1) {
+      if (time.compareTo(Duration.ofMillis(1)) < 0) {
         throw TickmeshException.options("a time of " + time + ", less than a millisecond");
       }
     }

@@ -1,6 +1,7 @@
 package io.github.tickmesh;
 
 import io.github.tickmesh.TickmeshException.Kind;
+import io.grpc.ClientInterceptor;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -9,7 +10,6 @@ import java.util.Base64;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import tickmesh.v1.Query.DeleteRequest;
 import tickmesh.v1.Query.LastRequest;
@@ -40,6 +40,8 @@ public final class TickmeshClient implements AutoCloseable {
     private Duration callTimeout = Duration.ofSeconds(30);
     private Backoff backoff = new Backoff(Duration.ofMillis(20), Duration.ofSeconds(2));
     private boolean writeLevelAll;
+    private Clock clock = new Clock();
+    private List<ClientInterceptor> interceptors = List.of();
 
     private Builder(List<String> endpoints) {
       this.endpoints = endpoints;
@@ -53,14 +55,27 @@ public final class TickmeshClient implements AutoCloseable {
 
     /** Says who calls. Throws OPTIONS for what no header can have. */
     public Builder token(String token) {
-      if (token.isEmpty() || token.chars().anyMatch(c -> c <= ' ' || c > '~')) {
-        throw TickmeshException.options(
-            "the token is empty, or has spaces or other characters that no header has");
-      }
-      return token(() -> token);
+      String checked = checked(token);
+      return token(() -> checked);
     }
 
-    /** Says who calls by a token that is asked for at each call, for one that is rotated. */
+    private static String trimmed(String token) {
+      return checked(token == null ? null : token.trim());
+    }
+
+    private static String checked(String token) {
+      if (token == null || token.isEmpty() || token.chars().anyMatch(c -> c <= ' ' || c > '~')) {
+        throw TickmeshException.options(
+            "the token is null or empty, or has spaces or other characters that no header has");
+      }
+      return token;
+    }
+
+    /**
+     * Says who calls by a token that is asked for at each attempt, for one that is rotated; blanks
+     * around it are left out. What the source throws, or OPTIONS for what no header can have, ends
+     * the call. The source is called by many threads, and by those of writers.
+     */
     public Builder token(Supplier<String> token) {
       this.token = token;
       return this;
@@ -125,6 +140,16 @@ public final class TickmeshClient implements AutoCloseable {
       return this;
     }
 
+    Builder intercept(ClientInterceptor interceptor) {
+      interceptors = List.of(interceptor);
+      return this;
+    }
+
+    Builder clock(Clock clock) {
+      this.clock = clock;
+      return this;
+    }
+
     /**
      * Returns the client. Throws OPTIONS for what cannot work, or would be readable for everybody.
      */
@@ -147,7 +172,7 @@ public final class TickmeshClient implements AutoCloseable {
         }
       }
       Supplier<String> source = token;
-      Supplier<String> bearer = source == null ? null : () -> "Bearer " + source.get().trim();
+      Supplier<String> bearer = source == null ? null : () -> "Bearer " + trimmed(source.get());
       String fixed = basic;
       return new TickmeshClient(
           endpoints,
@@ -159,7 +184,9 @@ public final class TickmeshClient implements AutoCloseable {
               backoff,
               writeLevelAll,
               tls == null ? io.grpc.InsecureChannelCredentials.create() : tls.credentials(),
-              fixed == null ? bearer : () -> fixed));
+              fixed == null ? bearer : () -> fixed,
+              clock,
+              interceptors));
     }
   }
 
@@ -259,7 +286,7 @@ public final class TickmeshClient implements AutoCloseable {
     Lost lost = new Lost();
     Batch rest = batch; // not yet answered for good
     try {
-      long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(settings.writeTimeout());
+      long until = calls.after(settings.writeTimeout());
       Calls.Waits waits = calls.new Waits(until);
       for (; ; ) {
         Batch.Refusals answer = rest.refusals(writeOnce(rest, session, until));
@@ -271,7 +298,7 @@ public final class TickmeshClient implements AutoCloseable {
         waits.next(answer.why());
       }
     } catch (RuntimeException e) {
-      lost.fail(rest.points(), calls.errorOf(e));
+      lost.fail(rest.points(), calls.errorOf(e, "the batch was not sent"));
       return lost;
     }
   }
@@ -360,7 +387,7 @@ public final class TickmeshClient implements AutoCloseable {
     ListSeriesRequest request =
         ListSeriesRequest.newBuilder()
             .setSelector(selector.toMessage())
-            .setLimit(limit)
+            .setLimit((int) TickmeshException.notNegative("limit", limit))
             .setFreshness(read.freshness())
             .setAllowPartial(read.allowPartial())
             .build();
@@ -420,7 +447,9 @@ public final class TickmeshClient implements AutoCloseable {
             .setFromMs(fromMs)
             .setToMs(toMs)
             .build();
-    long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(settings.callTimeout());
-    return calls.retry(until, (e, end) -> e.unary(Methods.DELETE, request, end)).getSeriesTouched();
+    return calls
+        .retry(
+            calls.after(settings.callTimeout()), (e, end) -> e.unary(Methods.DELETE, request, end))
+        .getSeriesTouched();
   }
 }

@@ -103,6 +103,16 @@ public class TickmeshException extends RuntimeException {
     return new TickmeshException(Kind.OPTIONS, message);
   }
 
+  /**
+   * Returns amount. Throws INVALID for one below zero, which the server would take for a huge one.
+   */
+  static long notNegative(String name, long amount) {
+    if (amount < 0) {
+      throw new TickmeshException(Kind.INVALID, name + " is " + amount + ", want 0 or more");
+    }
+    return amount;
+  }
+
   /** Returns the error of a thread that was interrupted, and sets its status again. */
   static TickmeshException interrupted() {
     Thread.currentThread().interrupt();

@@ -3,6 +3,7 @@ package io.github.tickmesh;
 import io.github.tickmesh.TickmeshException.Kind;
 import java.time.Duration;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import tickmesh.v1.Scan;
 
 /**
@@ -30,11 +31,13 @@ public record Windows(Duration width, long originMs, Set<Aggregate> aggregates) 
     LAST,
   }
 
-  /** Throws INVALID for a width below a millisecond. */
+  /** Throws INVALID for a width that is not a whole number of milliseconds, or not above zero. */
   public Windows {
-    if (width.toMillis() < 1) {
+    long ms = TimeUnit.MILLISECONDS.convert(width);
+    if (ms < 1 || !width.equals(Duration.ofMillis(ms))) {
       throw new TickmeshException(
-          Kind.INVALID, "the width of windows is " + width + ", less than a millisecond");
+          Kind.INVALID,
+          "the width of windows is " + width + ", want a whole number of milliseconds, 1 or more");
     }
     aggregates = Set.copyOf(aggregates);
   }

@@ -87,7 +87,7 @@ public final class Writer implements AutoCloseable {
   private boolean givenUp;
   private Lost lost = new Lost();
 
-  /** deliver writes a batch within its time, and returns what was lost of it; it never throws. */
+  /** deliver writes a batch within its time, and returns what was lost of it. */
   Writer(Builder options, Function<Batch, Lost> deliver) {
     batchPoints = options.batchPoints;
     batchBytes = options.batchBytes;
@@ -176,7 +176,7 @@ public final class Writer implements AutoCloseable {
   /** Sends batches until the writer is closed and there is none. */
   private void send() {
     for (Batch batch = take(); batch != null; batch = take()) {
-      Lost lostNow = deliver.apply(batch);
+      Lost lostNow = lostOf(batch);
       lock.lock();
       try {
         if (givenUp) {
@@ -187,6 +187,18 @@ public final class Writer implements AutoCloseable {
       } finally {
         lock.unlock();
       }
+    }
+  }
+
+  /** Delivers a batch. Whatever is thrown, the thread goes on: nobody may wait for it in vain. */
+  private Lost lostOf(Batch batch) {
+    try {
+      return deliver.apply(batch);
+    } catch (RuntimeException | Error e) {
+      Lost all = new Lost();
+      all.fail(
+          batch.points(), new TickmeshException(Kind.INTERNAL, "a batch was not sent: " + e, e));
+      return all;
     }
   }
 

@@ -2,7 +2,6 @@ package io.github.tickmesh;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -22,12 +21,10 @@ import java.util.concurrent.CompletableFuture;
 import java.util.regex.Pattern;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
 
 /** Talks with the program itself. */
 @SuppressWarnings("try") // closes early on purpose
-@Timeout(120)
 class ServerTest {
   private static final long FROM = -Sample.TIME_MS_MAX;
   private static final long TO = Sample.TIME_MS_MAX;
@@ -48,6 +45,15 @@ class ServerTest {
     return found;
   }
 
+  /** Begins a client whose time does not end, on however slow a machine. */
+  private static TickmeshClient.Builder patient(String... addresses) {
+    Duration endless = Duration.ofDays(1);
+    return TickmeshClient.builder(addresses)
+        .attemptTimeout(endless)
+        .writeTimeout(endless)
+        .callTimeout(endless);
+  }
+
   private static <T extends TickmeshException> T fails(Kind kind, Class<T> type, Executable call) {
     T error = assertThrows(type, call);
     assertEquals(kind, error.kind(), error.toString());
@@ -61,7 +67,7 @@ class ServerTest {
   @Test
   void returnsWhatWasWritten() throws Exception {
     try (Standalone server = new Standalone("--wal-sync", "interval");
-        TickmeshClient client = TickmeshClient.builder("127.0.0.1:1", server.address()).build()) {
+        TickmeshClient client = patient("127.0.0.1:1", server.address()).build()) {
       anyNameAndValue(client);
       questions(client);
       refusals(client);
@@ -71,6 +77,16 @@ class ServerTest {
       fails(Kind.CLOSED, () -> client.metrics(NameFilter.ALL));
       fails(Kind.CLOSED, client::writer);
     }
+  }
+
+  @Test
+  void amountsBelowZeroAreRefusedAndNotHuge() {
+    Query query = Query.of(Selector.all(), 0, 1);
+    fails(Kind.INVALID, () -> query.limits(0, -1, 0));
+    fails(Kind.INVALID, () -> new Read(Duration.ofNanos(-1), false));
+    fails(Kind.INVALID, () -> NameFilter.ALL.limit(-1));
+    fails(Kind.INVALID, () -> Windows.of(Duration.ofNanos(1_500_000)));
+    fails(Kind.INVALID, () -> Windows.of(Duration.ofMillis(-1)));
   }
 
   private static void anyNameAndValue(TickmeshClient client) {
@@ -213,8 +229,7 @@ class ServerTest {
   void killedAgainAndAgainHasWhatWasAcknowledgedOnce() throws Exception {
     try (Standalone server = new Standalone("--wal-sync", "always");
         TickmeshClient client =
-            TickmeshClient.builder(server.address())
-                .writeTimeout(Duration.ofMinutes(10))
+            patient(server.address())
                 .retryDelay(Duration.ofMillis(20), Duration.ofMillis(100))
                 .build()) {
       Series single = Series.of("single");
@@ -263,8 +278,7 @@ class ServerTest {
   void aRepetitionIsNotWrittenOverWhatCameAfter() throws Exception {
     try (Standalone server = new Standalone("--wal-sync", "always");
         TickmeshClient client =
-            TickmeshClient.builder(server.address())
-                .writeTimeout(Duration.ofMinutes(10))
+            patient(server.address())
                 .retryDelay(Duration.ofMillis(20), Duration.ofMillis(50))
                 .build()) {
       Series series = Series.of("m");
@@ -285,19 +299,41 @@ class ServerTest {
 
   @Test
   void withoutAServerTheTimeEnds() throws Exception {
-    Duration brief = Duration.ofMillis(200);
     Sample sample = new Sample(Series.of("m"), 1, 1);
+    SkippingClock clock = new SkippingClock();
     try (TickmeshClient client =
-        TickmeshClient.builder("127.0.0.1:1").writeTimeout(brief).callTimeout(brief).build()) {
-      fails(Kind.UNAVAILABLE, () -> client.write(sample));
+        patient("127.0.0.1:1")
+            .clock(clock)
+            .writeTimeout(Duration.ofSeconds(20))
+            .callTimeout(Duration.ofSeconds(10))
+            .retryDelay(Duration.ofMillis(20), Duration.ofSeconds(2))
+            .build()) {
+      TickmeshException down = fails(Kind.UNAVAILABLE, () -> client.write(sample));
+      assertTrue(down.getMessage().contains("127.0.0.1:1: "), down.getMessage());
+      assertTrue(down.getMessage().contains("refused"), down.getMessage());
+      // It ends before a wait that is longer than the rest, at most 2 s.
+      assertWaited(18, 20, clock.waited());
+      Duration before = clock.waited();
       fails(Kind.UNAVAILABLE, () -> client.metrics(NameFilter.ALL));
+      assertWaited(8, 10, clock.waited().minus(before));
+      before = clock.waited();
       Writer writer = client.writerBuilder().batchPoints(1).bufferPoints(1).build();
       writer.append(sample.series(), 1, 1);
-      assertFalse(writer.tryAppend(sample.series(), 2, 1));
       assertEquals(1, fails(Kind.UNAVAILABLE, WriteException.class, writer::close).points());
+      assertWaited(18, 20, clock.waited().minus(before));
       writer.close(); // told once
     }
-    TickmeshClient patient = TickmeshClient.builder("127.0.0.1:1").build();
+  }
+
+  private static void assertWaited(long leastSeconds, long mostSeconds, Duration waited) {
+    assertTrue(waited.compareTo(Duration.ofSeconds(leastSeconds)) >= 0, waited.toString());
+    assertTrue(waited.compareTo(Duration.ofSeconds(mostSeconds)) <= 0, waited.toString());
+  }
+
+  @Test
+  void closingAndInterruptsEndWhatWaitsForAServer() throws Exception {
+    Sample sample = new Sample(Series.of("m"), 1, 1);
+    TickmeshClient patient = patient("127.0.0.1:1").build();
     Writer writer = patient.writerBuilder().batchPoints(1).build();
     writer.append(sample.series(), 1, 1);
     writer.append(sample.series(), 2, 1);
@@ -336,25 +372,25 @@ class ServerTest {
     Tls tls = Tls.ofCa(files.resolve("ca.crt"));
     try (Standalone server = new Standalone(flags)) {
       try (TickmeshClient client =
-          TickmeshClient.builder(server.address()).tls(tls).token(() -> token + "\n").build()) {
+          patient(server.address()).tls(tls).token(() -> token + "\n").build()) {
         assertEquals(List.of(), client.metrics(NameFilter.ALL));
         fails(Kind.DENIED, () -> client.write(new Sample(Series.of("m"), 1, 1)));
       }
-      try (TickmeshClient client =
-          TickmeshClient.builder(server.address()).tls(tls).token("x").build()) {
+      try (TickmeshClient client = patient(server.address()).tls(tls).token("x").build()) {
+        fails(Kind.UNAUTHENTICATED, () -> client.metrics(NameFilter.ALL));
+      }
+      try (TickmeshClient client = patient(server.address()).tls(tls).user("ann", "x").build()) {
         fails(Kind.UNAUTHENTICATED, () -> client.metrics(NameFilter.ALL));
       }
       try (TickmeshClient client =
-          TickmeshClient.builder(server.address()).tls(tls).user("ann", "x").build()) {
-        fails(Kind.UNAUTHENTICATED, () -> client.metrics(NameFilter.ALL));
-      }
-      try (TickmeshClient client =
-          TickmeshClient.builder(server.address())
+          patient(server.address())
               .tls(Tls.system())
               .token(token)
+              .clock(new SkippingClock())
               .callTimeout(Duration.ofMillis(500))
               .build()) {
-        fails(Kind.UNAVAILABLE, () -> client.metrics(NameFilter.ALL));
+        TickmeshException untrusted = fails(Kind.UNAVAILABLE, () -> client.metrics(NameFilter.ALL));
+        assertTrue(untrusted.getMessage().contains("certification path"), untrusted.getMessage());
       }
     } finally {
       Standalone.remove(files);

@@ -17,10 +17,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Writes to what stands for a client. */
-@Timeout(60)
 class WriterTest {
   private static final Series SERIES = Series.of("m");
   private static final Duration LONG = Duration.ofDays(1_000_000);
@@ -76,6 +74,38 @@ class WriterTest {
     assertEquals(1, stuck.batches.get());
     assertEquals(0, writer.buffered());
     writer.close(); // told once
+  }
+
+  @Test
+  void takesNoMoreThanItsBufferHolds() throws InterruptedException {
+    Stuck stuck = new Stuck();
+    Writer writer = start(options().batchPoints(1).bufferPoints(2), stuck::deliver);
+    assertTrue(writer.tryAppend(SERIES, 1, 1));
+    stuck.begun.await(); // what is on its way counts, too
+    assertTrue(writer.tryAppend(SERIES, 2, 1));
+    assertFalse(writer.tryAppend(SERIES, 3, 1));
+    assertEquals(2, writer.buffered());
+    assertGivenUp(2, assertThrows(WriteException.class, () -> writer.close(Duration.ZERO)));
+  }
+
+  @Test
+  void anErrorOfJavaLosesItsBatchAndNoOther() {
+    AtomicInteger batches = new AtomicInteger();
+    Writer writer =
+        start(
+            options().batchPoints(1),
+            batch -> {
+              if (batches.incrementAndGet() == 1) {
+                throw new ExceptionInInitializerError("a source of tokens");
+              }
+              return new Lost();
+            });
+    appendThree(writer);
+    WriteException lost = assertThrows(WriteException.class, writer::close);
+    assertEquals(Kind.INTERNAL, lost.kind());
+    assertEquals(1, lost.points());
+    assertEquals(3, batches.get());
+    assertTrue(lost.getMessage().contains("a source of tokens"), lost.getMessage());
   }
 
   @Test
