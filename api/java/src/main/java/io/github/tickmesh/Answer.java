@@ -9,14 +9,14 @@ import java.util.Queue;
 import java.util.function.Function;
 
 /**
- * An answer, read once, as it arrives. One that ended without an exception is complete. Closing it
- * early ends the query; one that is read to its end need not be closed. It is for one thread at a
- * time.
+ * The answer to a query, read once, as it arrives. An answer whose end is reached without an
+ * exception is complete. Closing it early cancels the query; an answer that is read to its end need
+ * not be closed. It is for one thread at a time.
  *
- * @param <T> what it consists of
+ * @param <T> the type of its elements
  */
 public final class Answer<T> implements Iterable<T>, Iterator<T>, AutoCloseable {
-  /** What a message holds, and the shards it says are missing. */
+  /** The elements of one message, and the shards that it reports as missing. */
   record Part<T>(List<T> items, List<Integer> shardsMissing) {}
 
   private final Runnable end;
@@ -40,7 +40,8 @@ public final class Answer<T> implements Iterable<T>, Iterator<T>, AutoCloseable 
   }
 
   /**
-   * Reports whether there is more, and waits for it. Throws what ended the answer before its end.
+   * Reports whether there is another element, and waits for it. Throws the error that ended the
+   * answer early.
    */
   @Override
   public boolean hasNext() {
@@ -55,6 +56,7 @@ public final class Answer<T> implements Iterable<T>, Iterator<T>, AutoCloseable 
         } else {
           items.addAll(part.items());
           if (!part.shardsMissing().isEmpty()) {
+            end.run();
             failure = new PartialException(part.shardsMissing());
           }
         }
@@ -80,13 +82,14 @@ public final class Answer<T> implements Iterable<T>, Iterator<T>, AutoCloseable 
     return this;
   }
 
-  /** Reads the rest of the answer. */
+  /** Returns the rest of the answer. */
   public List<T> toList() {
     List<T> all = new ArrayList<>();
     forEachRemaining(all::add);
     return all;
   }
 
+  /** Cancels the query if it still runs. The answer has no more elements. */
   @Override
   public void close() {
     ended = true;

@@ -122,14 +122,14 @@ final class Calls {
         long end = now + Math.min(attemptNanos, untilNanos - now);
         endpoint.prepare(end);
         T result = attempt.make(endpoint, end);
-        endpoint.told(null);
+        endpoint.noteOutcome(null);
         return result;
       } catch (RuntimeException e) {
         TickmeshException error = errorOf(e, endpoint.address());
         if (error.kind() == Kind.CLOSED || error.kind() == Kind.CANCELLED) {
           throw error;
         }
-        endpoint.told(error);
+        endpoint.noteOutcome(error);
         if (!error.mayPass()) {
           throw error;
         }

@@ -51,7 +51,7 @@ final class Endpoint {
     this.address = address;
     this.settings = settings;
     NettyChannelBuilder builder =
-        NettyChannelBuilder.forTarget(targetOf(address), settings.credentials())
+        builderFor(targetOf(address), settings)
             .maxInboundMessageSize(MESSAGE_BYTES_MAX)
             .disableRetry()
             .intercept(settings.interceptors())
@@ -78,6 +78,17 @@ final class Endpoint {
   /** Returns the address as the caller wrote it. */
   String address() {
     return address;
+  }
+
+  private static NettyChannelBuilder builderFor(String target, Settings settings) {
+    try {
+      return NettyChannelBuilder.forTarget(target, settings.credentials());
+    } catch (IllegalArgumentException e) {
+      throw new TickmeshException(
+          TickmeshException.Kind.OPTIONS,
+          "tls: the files of the CA, certificate or key are not usable PEM: " + e.getMessage(),
+          e);
+    }
   }
 
   /** Returns what gRPC resolves: a name of its own, or the address in a URI, encoded. */
@@ -145,7 +156,7 @@ final class Endpoint {
    * Notes how a call ended, null: well. A server that answers, even with an error, is well, unless
    * it cannot reach its nodes.
    */
-  synchronized void told(TickmeshException error) {
+  synchronized void noteOutcome(TickmeshException error) {
     restsToNanos = settings.clock().nanoTime();
     if (error == null
         || error.kind() != TickmeshException.Kind.UNAVAILABLE

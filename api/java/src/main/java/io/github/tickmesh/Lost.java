@@ -37,7 +37,7 @@ final class Lost {
     other.failures.stream().limit(REASONS_MAX - failures.size()).forEach(failures::add);
   }
 
-  /** Says of what was cancelled why it was. */
+  /** Replaces the reasons of what was cancelled by why it was. */
   void cancelledFor(TickmeshException why) {
     failures.replaceAll(e -> e.kind() == TickmeshException.Kind.CANCELLED ? why : e);
   }

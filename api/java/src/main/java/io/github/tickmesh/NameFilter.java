@@ -1,11 +1,11 @@
 package io.github.tickmesh;
 
 /**
- * Restricts names.
+ * Selects names of databases, metrics or tags.
  *
- * @param database whose names; "": the default one
- * @param prefix only names that start so
- * @param limit at most so many, the first in order of their bytes; 0: all
+ * @param database the database that has the names; "": the default one
+ * @param prefix what the names start with
+ * @param limit the largest number of names, which are the first in order of their bytes; 0: all
  */
 public record NameFilter(String database, String prefix, int limit) {
   /** Throws INVALID for a limit below zero. */
@@ -13,20 +13,20 @@ public record NameFilter(String database, String prefix, int limit) {
     TickmeshException.notNegative("limit", limit);
   }
 
-  /** Has all names of the default database. */
+  /** Admits all names of the default database. */
   public static final NameFilter ALL = new NameFilter("", "", 0);
 
-  /** Has the names of another database. */
+  /** Returns the same filter for another database. */
   public NameFilter in(String database) {
     return new NameFilter(database, prefix, limit);
   }
 
-  /** Has only names that start so. */
+  /** Returns the same filter for names that start with a prefix. */
   public NameFilter prefix(String prefix) {
     return new NameFilter(database, prefix, limit);
   }
 
-  /** Has at most so many names; 0: all. */
+  /** Returns the same filter for at most so many names; 0: all. */
   public NameFilter limit(int limit) {
     return new NameFilter(database, prefix, limit);
   }

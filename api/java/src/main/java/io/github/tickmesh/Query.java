@@ -3,7 +3,7 @@ package io.github.tickmesh;
 import tickmesh.v1.Query.ScanRequest;
 import tickmesh.v1.Scan;
 
-/** Asks for samples or windows from one time to another. It never changes. */
+/** A query for the samples, or windows of them, in a range of time. It is immutable. */
 public final class Query {
   private final ScanRequest message;
 
@@ -11,7 +11,10 @@ public final class Query {
     this.message = message;
   }
 
-  /** Asks for the samples from fromMs to toMs, both inclusive, milliseconds since 1970 UTC. */
+  /**
+   * Returns a query for the samples from fromMs to toMs, both inclusive, in milliseconds since 1970
+   * UTC.
+   */
   public static Query of(Selector selector, long fromMs, long toMs) {
     return new Query(
         ScanRequest.newBuilder()
@@ -21,12 +24,12 @@ public final class Query {
             .build());
   }
 
-  /** Asks for windows instead of samples. */
+  /** Returns the same query for windows instead of samples. */
   public Query windows(Windows windows) {
     return new Query(message.toBuilder().setWindows(windows.toMessage()).build());
   }
 
-  /** Says how the answer may be made. */
+  /** Returns the same query with another consistency. */
   public Query read(Read read) {
     return new Query(
         message.toBuilder()
@@ -36,8 +39,8 @@ public final class Query {
   }
 
   /**
-   * Bounds what the query may cost; 0: the server's own bounds count. Throws INVALID for a bound
-   * below zero.
+   * Returns the same query with bounds of its cost, which ends with QUERY_LIMIT when it meets one;
+   * 0: only the server's own bound counts. Throws INVALID for a bound below zero.
    */
   public Query limits(long series, long samples, long bytes) {
     var limits =

@@ -5,15 +5,15 @@ import java.util.concurrent.TimeUnit;
 import tickmesh.v1.Scan;
 
 /**
- * How an answer may be made.
+ * The consistency of an answer.
  *
- * @param stalenessMax lets any full copy answer that is at most so far behind; zero: the answer has
- *     every write that was answered
- * @param allowPartial lets shards be missing that nobody answers for; such an answer ends with a
- *     {@link PartialException}
+ * @param stalenessMax how far behind the replica that answers may be; zero: the answer has every
+ *     write that was acknowledged
+ * @param allowPartial whether shards that no node answers for may be missing; such an answer ends
+ *     with a {@link PartialException}
  */
 public record Read(Duration stalenessMax, boolean allowPartial) {
-  /** Has every write that was answered, of all shards. */
+  /** Requires every write that was acknowledged, of all shards. */
   public static final Read WHOLE = new Read(Duration.ZERO, false);
 
   /** Throws INVALID for a staleness below zero. */

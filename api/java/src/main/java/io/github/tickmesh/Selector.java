@@ -2,7 +2,7 @@ package io.github.tickmesh;
 
 import tickmesh.v1.Scan;
 
-/** Picks series. It never changes. */
+/** Selects series by database, metric and tags. It is immutable. */
 public final class Selector {
   private final Scan.Selector message;
 
@@ -10,17 +10,17 @@ public final class Selector {
     this.message = message;
   }
 
-  /** Picks the series of a metric, in the default database. */
+  /** Returns a selector of the series of a metric in the default database. */
   public static Selector metric(String metric) {
     return new Selector(Scan.Selector.newBuilder().setMetric(Names.encode(metric)).build());
   }
 
-  /** Picks all series of the default database. */
+  /** Returns a selector of all series of the default database. */
   public static Selector all() {
     return new Selector(Scan.Selector.newBuilder().setMetricAny(true).build());
   }
 
-  /** Picks those of them that all matchers match, too. */
+  /** Returns the same selector restricted to series that all matchers match. */
   public Selector where(Matcher... matchers) {
     Scan.Selector.Builder m = message.toBuilder();
     for (Matcher matcher : matchers) {
@@ -29,12 +29,12 @@ public final class Selector {
     return new Selector(m.build());
   }
 
-  /** Picks in another database. */
+  /** Returns the same selector for another database. */
   public Selector in(String database) {
     return new Selector(message.toBuilder().setDatabase(Names.encode(database)).build());
   }
 
-  /** Picks only series that have no other tags than those that matchers name. */
+  /** Returns the same selector restricted to series without tags that no matcher names. */
   public Selector exact() {
     return new Selector(message.toBuilder().setExact(true).build());
   }

@@ -9,8 +9,8 @@ import java.util.TreeMap;
 import tickmesh.v1.Scan;
 
 /**
- * The identity of a series. It never changes; make it once and use it for all its samples. Names
- * are strings; bytes that are no UTF-8 are the surrogates U+DC80 to U+DCFF.
+ * The identity of a series. It is immutable; create it once and use it for all its samples. Names
+ * are strings, in which the surrogates U+DC80 to U+DCFF stand for bytes that are not UTF-8.
  */
 public final class Series {
   private final String database;
@@ -91,7 +91,7 @@ public final class Series {
     return hash;
   }
 
-  /** Returns the series as database/metric{name=value,…}, for people. */
+  /** Returns the series as database/metric{name=value,…}, for messages. */
   @Override
   public String toString() {
     StringBuilder text =

@@ -24,14 +24,14 @@ final class Session {
   }
 
   /** Reports whether the next counter is near enough to the oldest one without an answer. */
-  synchronized boolean mayTake() {
+  synchronized boolean mayAcquire() {
     return open.isEmpty() || last + 1 - open.first() < COUNTER_WINDOW;
   }
 
   /** Returns the next id, once it is near enough to the oldest one without an answer. */
-  synchronized BatchId take() {
+  synchronized BatchId acquire() {
     try {
-      while (!mayTake()) {
+      while (!mayAcquire()) {
         wait();
       }
     } catch (InterruptedException e) {
@@ -43,7 +43,7 @@ final class Session {
   }
 
   /** Notes that a batch has its answer, or is given up. */
-  synchronized void give(BatchId id) {
+  synchronized void release(BatchId id) {
     open.remove(id.getCounter());
     notifyAll();
   }

@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
@@ -23,11 +24,12 @@ import tickmesh.v1.Write.WriteRequest;
 import tickmesh.v1.Write.WriteResult;
 
 /**
- * A connection to a cluster, for any number of threads. It connects when something is asked. Calls
- * block; an interrupt ends them with CANCELLED and stays set.
+ * A client of a TickMesh cluster, for use by any number of threads. It connects when the first call
+ * is made. Calls block; an interrupt of the calling thread ends a call with CANCELLED and stays
+ * set.
  */
 public final class TickmeshClient implements AutoCloseable {
-  /** Makes a client. */
+  /** Builds a client. */
   public static final class Builder {
     private final List<String> endpoints;
     private Tls tls;
@@ -47,13 +49,13 @@ public final class TickmeshClient implements AutoCloseable {
       this.endpoints = endpoints;
     }
 
-    /** Encrypts, and checks who the servers are. */
+    /** Connects by TLS and verifies the servers' certificates. */
     public Builder tls(Tls tls) {
       this.tls = tls;
       return this;
     }
 
-    /** Says who calls. Throws OPTIONS for what no header can have. */
+    /** Authenticates calls by a token. Throws OPTIONS for a token that no header can carry. */
     public Builder token(String token) {
       String checked = checked(token);
       return token(() -> checked);
@@ -72,32 +74,38 @@ public final class TickmeshClient implements AutoCloseable {
     }
 
     /**
-     * Says who calls by a token that is asked for at each attempt, for one that is rotated; blanks
-     * around it are left out. What the source throws, or OPTIONS for what no header can have, ends
-     * the call. The source is called by many threads, and by those of writers.
+     * Authenticates calls by the token that a source returns, which is asked at each attempt, so
+     * that the token may be rotated; blanks around it are removed. An exception of the source ends
+     * the call with INTERNAL, a token that no header can carry with OPTIONS. The source must be
+     * safe for use by many threads.
      */
     public Builder token(Supplier<String> token) {
       this.token = token;
       return this;
     }
 
-    /** Says who calls by a user and a password. Throws OPTIONS for a name with a colon. */
+    /**
+     * Authenticates calls by a user name and a password. Throws OPTIONS for a name with a colon.
+     */
     public Builder user(String user, String password) {
       if (user.contains(":")) {
         throw TickmeshException.options("the user's name has a colon");
       }
+      Objects.requireNonNull(password, "password");
       byte[] pair = (user + ":" + password).getBytes(StandardCharsets.UTF_8);
       basic = "Basic " + Base64.getEncoder().encodeToString(pair);
       return this;
     }
 
-    /** Lets a token or password cross the network without TLS, for everybody on the way to read. */
+    /**
+     * Allows a token or password to be sent without TLS, though everybody on the way can read it.
+     */
     public Builder insecureCredentials() {
       insecureCredentials = true;
       return this;
     }
 
-    /** Identifies the caller, for the server's logs; default "tickmesh-java". */
+    /** Sets the name of this client in the server's logs; default "tickmesh-java". */
     public Builder name(String name) {
       this.name = name;
       return this;
@@ -116,24 +124,27 @@ public final class TickmeshClient implements AutoCloseable {
     }
 
     /**
-     * Bounds all attempts of other calls; of a query, those until it begins to be answered; default
-     * 30 s.
+     * Bounds all attempts of other calls, and those of a query until its answer begins; default 30
+     * s.
      */
     public Builder callTimeout(Duration timeout) {
       callTimeout = timeout;
       return this;
     }
 
-    /** Sets between what the waits between attempts grow; default 20 ms and 2 s. */
+    /**
+     * Sets the shortest and the longest wait between attempts; default 20 ms and 2 s. Each wait is
+     * about twice the one before.
+     */
     public Builder retryDelay(Duration min, Duration max) {
       backoff = new Backoff(min, max);
       return this;
     }
 
     /**
-     * Waits for every full voter of a shard, not only for a majority. A batch that one of them does
-     * not have within writeTimeout ends with UNAVAILABLE, though it is written and will not be
-     * undone.
+     * Makes writes wait for every full voter of a shard, not only for a majority. A batch that one
+     * of them does not have within writeTimeout fails with UNAVAILABLE, though a majority has it
+     * and it is not undone.
      */
     public Builder writeLevelAll() {
       writeLevelAll = true;
@@ -151,7 +162,8 @@ public final class TickmeshClient implements AutoCloseable {
     }
 
     /**
-     * Returns the client. Throws OPTIONS for what cannot work, or would be readable for everybody.
+     * Returns the client. Throws OPTIONS for options that cannot work, and for credentials that
+     * would cross the network without TLS.
      */
     public TickmeshClient build() {
       if (endpoints.isEmpty() || endpoints.contains("")) {
@@ -200,12 +212,18 @@ public final class TickmeshClient implements AutoCloseable {
     this.calls = new Calls(endpoints, settings);
   }
 
-  /** Begins a client of the gRPC ports, host:port, of routers, or of one standalone server. */
+  /**
+   * Returns a builder for a client of routers, or of one standalone server, each given as host:port
+   * of its gRPC port.
+   */
   public static Builder builder(String... endpoints) {
     return new Builder(List.of(endpoints));
   }
 
-  /** Ends calls that run, with CLOSED, and the connections. Close writers before. */
+  /**
+   * Closes the connections; calls that run fail with CLOSED. Close writers first, so that they send
+   * what they hold.
+   */
   @Override
   public void close() {
     calls.close();
@@ -219,10 +237,11 @@ public final class TickmeshClient implements AutoCloseable {
   }
 
   /**
-   * Writes samples and waits for the answer; of equal series and time the last one counts. They go
-   * in batches that a message can hold, one after the other, each repeated with its id until
-   * writeTimeout. Throws what the first batch that failed ended with: those before it are written,
-   * those behind are not sent. {@link WriteException} where the server refused series.
+   * Writes samples and waits for the answer; of samples with equal series and time the last one
+   * counts. They are sent in batches that fit a message, one after the other, each repeated with
+   * its id for up to writeTimeout. Throws the error of the first batch that failed: the batches
+   * before it are written, those after it are not sent. Throws a {@link WriteException} if the
+   * server refused series.
    */
   public void write(Iterable<Sample> samples) {
     calls.check();
@@ -257,7 +276,7 @@ public final class TickmeshClient implements AutoCloseable {
     return writerBuilder().build();
   }
 
-  /** Begins a writer with other bounds. */
+  /** Returns a builder for a writer with other bounds. */
   public Writer.Builder writerBuilder() {
     return new Writer.Builder(this);
   }
@@ -279,8 +298,8 @@ public final class TickmeshClient implements AutoCloseable {
   }
 
   /**
-   * Writes a batch, repeated with its id; what is refused for now follows in batches of its own. It
-   * never throws.
+   * Writes a batch, repeated with its id; what is refused for now follows in batches of its own.
+   * Errors are returned, not thrown.
    */
   private Lost deliver(Batch batch, Session session) {
     Lost lost = new Lost();
@@ -307,7 +326,7 @@ public final class TickmeshClient implements AutoCloseable {
   private WriteResult writeOnce(Batch batch, Session session, long until) {
     WriteLevel level =
         settings.writeLevelAll() ? WriteLevel.WRITE_LEVEL_ALL : WriteLevel.WRITE_LEVEL_UNSPECIFIED;
-    var id = session.take();
+    var id = session.acquire();
     try {
       WriteRequest request = WriteRequest.newBuilder().setBatch(batch.toMessage(id, level)).build();
       WriteResult result =
@@ -319,14 +338,14 @@ public final class TickmeshClient implements AutoCloseable {
       }
       return result;
     } finally {
-      session.give(id);
+      session.release(id);
     }
   }
 
   /**
-   * Returns the answer to a query, whose chunks come as they arrive; those of one series come in
-   * order of time, without another series between. Until its first chunk it is tried again
-   * elsewhere, up to callTimeout.
+   * Returns the answer to a query as it arrives; the chunks of one series come in order of time,
+   * with no other series between them. Until the first chunk arrives, the query is repeated at
+   * other endpoints, for up to callTimeout.
    */
   public Answer<Chunk> query(Query query) {
     Series[] current = new Series[1];
@@ -382,7 +401,10 @@ public final class TickmeshClient implements AutoCloseable {
     return series(selector, 0, Read.WHOLE);
   }
 
-  /** Returns the series that match, at most limit of them (0: all), in no order. */
+  /**
+   * Returns the series that match, at most limit of them (0: all), in no order. Throws INVALID for
+   * a limit below zero.
+   */
   public Answer<Series> series(Selector selector, int limit, Read read) {
     ListSeriesRequest request =
         ListSeriesRequest.newBuilder()
@@ -437,8 +459,9 @@ public final class TickmeshClient implements AutoCloseable {
   }
 
   /**
-   * Hides the samples from fromMs to toMs, both inclusive, that were written before it. Returns the
-   * number of series that had some, or may have had.
+   * Deletes the samples from fromMs to toMs, both inclusive, that were written before the call.
+   * Returns the number of series that had such samples, or may have had them. Throws UNAVAILABLE or
+   * DEADLINE if nobody knows whether they are deleted.
    */
   public long delete(Selector selector, long fromMs, long toMs) {
     DeleteRequest request =

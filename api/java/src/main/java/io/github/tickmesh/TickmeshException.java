@@ -7,7 +7,9 @@ import java.util.Optional;
 public class TickmeshException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** What an error means; those of the server are described in proto/tickmesh/v1/error.proto. */
+  /**
+   * The meaning of an error; those of the server are described in proto/tickmesh/v1/error.proto.
+   */
   public enum Kind {
     /** Too few replicas, or no connection. Nobody knows whether something was written. */
     UNAVAILABLE,
@@ -15,19 +17,23 @@ public class TickmeshException extends RuntimeException {
     OVERLOADED,
     /** A disk is full, read-only or failing. */
     READ_ONLY,
-    /** There may be no more series. */
+    /** The limit of series is reached. */
     SERIES_LIMIT,
-    /** Too many new series a second. */
+    /** There are too many new series a second. */
     SERIES_RATE,
-    /** A batch so far behind others of its session that nobody knows whether it was written. */
+    /**
+     * The batch is so far behind others of its session that nobody knows whether it was written.
+     */
     BATCH_OLD,
     /** The request is wrong and stays wrong. */
     INVALID,
     /** A query met one of its limits. */
     QUERY_LIMIT,
-    /** The calling thread was interrupted; its interrupt status is set. */
+    /**
+     * The calling thread was interrupted, and its interrupt status is set; or the server ended it.
+     */
     CANCELLED,
-    /** The time is over. Nobody knows whether something was written. */
+    /** The time was over. Nobody knows whether something was written. */
     DEADLINE,
     /** What is named does not exist. */
     NOT_FOUND,
@@ -37,15 +43,15 @@ public class TickmeshException extends RuntimeException {
     VERSION,
     /** A fault of the server or of this client. */
     INTERNAL,
-    /** Nobody knows the caller's credentials, or there were none. */
+    /** The credentials are missing or unknown. */
     UNAUTHENTICATED,
-    /** The caller has not the right. */
+    /** The caller lacks the right. */
     DENIED,
     /** The options of a client or a writer cannot work. */
     OPTIONS,
     /** The client or the writer is closed. */
     CLOSED,
-    /** An answer lacks shards, as was allowed. */
+    /** The answer lacks shards, which the query allowed. */
     PARTIAL,
   }
 
@@ -76,12 +82,12 @@ public class TickmeshException extends RuntimeException {
     this.limit = limit;
   }
 
-  /** Returns what the error means. */
+  /** Returns the meaning of the error. */
   public final Kind kind() {
     return kind;
   }
 
-  /** Returns when the server asks to try again, from now; zero: it does not say. */
+  /** Returns how long the server asks to wait before the next attempt; zero if it does not say. */
   public final Duration retryAfter() {
     return retryAfter;
   }

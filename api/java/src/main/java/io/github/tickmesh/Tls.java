@@ -2,7 +2,7 @@ package io.github.tickmesh;
 
 import java.nio.file.Path;
 
-/** Which servers are trusted, and what is shown to those that ask who calls. */
+/** The CAs of servers that are trusted, and the certificate of this client. It is immutable. */
 public final class Tls {
   private final Path ca; // null: the CAs of Java
   private final Path certificate;
@@ -14,17 +14,20 @@ public final class Tls {
     this.key = key;
   }
 
-  /** Trusts servers that the CAs of Java vouch for. */
+  /** Trusts the CAs of the Java runtime. */
   public static Tls system() {
     return new Tls(null, null, null);
   }
 
-  /** Trusts servers that the CAs of a PEM file vouch for. */
+  /** Trusts the CAs of a PEM file, and no others. The file is read when the client is built. */
   public static Tls ofCa(Path ca) {
     return new Tls(ca, null, null);
   }
 
-  /** Shows a certificate, from PEM files. */
+  /**
+   * Returns the same with a certificate and key, from PEM files, for servers that ask for one. The
+   * files are read when the client is built.
+   */
   public Tls withCertificate(Path certificate, Path key) {
     return new Tls(ca, certificate, key);
   }

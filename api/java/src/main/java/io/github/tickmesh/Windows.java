@@ -7,15 +7,15 @@ import java.util.concurrent.TimeUnit;
 import tickmesh.v1.Scan;
 
 /**
- * Asks for aggregates by window instead of samples. Window n starts at originMs + n * width. NaN is
- * left out, and a window without any other sample, too.
+ * Windows of time whose aggregates are asked for instead of samples. Window n starts at originMs
+ * plus n times the width. NaN is ignored, and windows without any other sample are left out.
  *
- * @param width the length of a window, a millisecond at least
- * @param originMs where a window starts, milliseconds since 1970 UTC
- * @param aggregates which columns an answer has
+ * @param width the length of a window
+ * @param originMs the start of one window, in milliseconds since 1970 UTC
+ * @param aggregates the columns of the answer
  */
 public record Windows(Duration width, long originMs, Set<Aggregate> aggregates) {
-  /** What is made of the samples of a window. */
+  /** An aggregate of the samples of a window. */
   public enum Aggregate {
     /** Their sum. */
     SUM,

@@ -15,7 +15,7 @@ import java.util.function.Function;
  * TickmeshClient#writer()} makes it; close it.
  */
 public final class Writer implements AutoCloseable {
-  /** Makes a writer with other bounds than the defaults. */
+  /** Builds a writer with other bounds than the defaults. */
   public static final class Builder {
     private final TickmeshClient client;
     private int batchPoints = 10_000;
@@ -27,19 +27,19 @@ public final class Writer implements AutoCloseable {
       this.client = client;
     }
 
-    /** Sends a batch when it has so many samples; default 10,000, at most 50,000. */
+    /** Sets how many samples a batch has at most; default 10,000, at most 50,000. */
     public Builder batchPoints(int batchPoints) {
       this.batchPoints = check("batchPoints", batchPoints, Batch.POINTS_MAX);
       return this;
     }
 
-    /** Or about so many bytes; default 1 MiB, at most 3 MiB. */
+    /** Sets about how many bytes a batch has at most; default 1 MiB, at most 3 MiB. */
     public Builder batchBytes(int batchBytes) {
       this.batchBytes = check("batchBytes", batchBytes, Batch.BYTES_MAX);
       return this;
     }
 
-    /** Or is so old; default 1 s. */
+    /** Sets how long a batch that is not full waits before it is sent; default 1 s. */
     public Builder batchDelay(Duration batchDelay) {
       if (batchDelay.isNegative()) {
         throw TickmeshException.options("batchDelay is " + batchDelay);
@@ -48,13 +48,16 @@ public final class Writer implements AutoCloseable {
       return this;
     }
 
-    /** Bounds the samples that the writer holds, those on their way too; default ten batches. */
+    /**
+     * Bounds the samples that the writer holds, including those that are being sent; default ten
+     * batches.
+     */
     public Builder bufferPoints(int bufferPoints) {
       this.bufferPoints = check("bufferPoints", bufferPoints, Integer.MAX_VALUE);
       return this;
     }
 
-    /** Returns the writer. Throws CLOSED for a client that is. */
+    /** Returns the writer. Throws CLOSED if the client is closed. */
     public Writer build() {
       return client.open(this);
     }
@@ -112,9 +115,9 @@ public final class Writer implements AutoCloseable {
   }
 
   /**
-   * Takes a sample, and waits while the buffer is full. Throws INVALID, CLOSED, and CANCELLED for a
-   * thread that is interrupted: the sample is not taken then. What becomes of it is told by flush
-   * and close.
+   * Takes a sample, and waits while the buffer is full. Throws INVALID, CLOSED, or CANCELLED if the
+   * thread is interrupted while it waits: the sample is not taken then. A sample that could not be
+   * written later is reported by flush and close.
    */
   public void append(Series series, long timeMs, double value) {
     Sample sample = new Sample(series, timeMs, value);

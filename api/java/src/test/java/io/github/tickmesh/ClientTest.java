@@ -12,6 +12,8 @@ import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.nio.channels.ClosedChannelException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Set;
@@ -24,6 +26,8 @@ import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import tickmesh.v1.Scan;
 import tickmesh.v1.Write.WriteRequest;
 import tickmesh.v1.Write.WriteResponse;
 import tickmesh.v1.Write.WriteResult;
@@ -104,6 +108,31 @@ class ClientTest {
       Thread.yield();
       TickmeshClient.builder("127.0.0.1:1").build().close();
     }
+  }
+
+  @Test
+  void filesThatAreNoPemAreOptionsThatCannotWork(@TempDir Path folder) throws IOException {
+    Path file = Files.writeString(folder.resolve("file"), "no PEM");
+    for (Tls tls :
+        new Tls[] {
+          Tls.ofCa(file), Tls.system().withCertificate(file, file), Tls.ofCa(folder.resolve("none"))
+        }) {
+      TickmeshException error =
+          assertThrows(
+              TickmeshException.class,
+              () -> TickmeshClient.builder("127.0.0.1:1").tls(tls).build());
+      assertEquals(Kind.OPTIONS, error.kind());
+      assertTrue(error.getMessage().startsWith("tls: "), error.getMessage());
+    }
+  }
+
+  @Test
+  void columnsAreAsLongAsTheirTimes() {
+    Scan.Columns columns =
+        Scan.Columns.newBuilder().addTimeDeltasMs(1).addTimeDeltasMs(1).addValues(1).build();
+    TickmeshException error =
+        assertThrows(TickmeshException.class, () -> Chunk.ofMessage(SAMPLE.series(), columns));
+    assertEquals(Kind.INTERNAL, error.kind());
   }
 
   @Test

@@ -243,23 +243,23 @@ class VectorsTest {
       Session session = new Session();
       Write.BatchId open = null;
       for (long counter = 1; counter <= v.get("last").getAsLong(); counter++) {
-        Write.BatchId id = session.take();
+        Write.BatchId id = session.acquire();
         assertEquals(counter, id.getCounter());
         if (counter == oldest) {
           open = id;
         } else {
-          session.give(id);
+          session.release(id);
         }
       }
       boolean may = v.get("may_take").getAsBoolean();
-      assertEquals(may, session.mayTake(), v.toString());
-      CompletableFuture<Write.BatchId> next = CompletableFuture.supplyAsync(session::take);
+      assertEquals(may, session.mayAcquire(), v.toString());
+      CompletableFuture<Write.BatchId> next = CompletableFuture.supplyAsync(session::acquire);
       if (!may) {
         assertThrows(
             java.util.concurrent.TimeoutException.class,
             () -> next.get(20, java.util.concurrent.TimeUnit.MILLISECONDS));
       }
-      session.give(open);
+      session.release(open);
       assertEquals(v.get("last").getAsLong() + 1, next.get().getCounter());
     }
   }
