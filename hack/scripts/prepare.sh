@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests need and the machine lacks: a C compiler for the race
 # detector, Python's venv for the tests of the Python client, Node.js for those of the
-# TypeScript client, Rust for those of the Rust client, and a JDK with Maven for those of the Java client.
+# TypeScript client, Rust for those of the Rust client, and a JDK with Maven for those of
+# the Java client.
 # The end-to-end tests install their collectors themselves.
 #
 #	hack/scripts/prepare.sh              for `make test`
