@@ -54,6 +54,13 @@ class ServerTest {
         .callTimeout(endless);
   }
 
+  /**
+   * Runs a task in a thread of its own: the common pool may have one, and tasks wait for servers.
+   */
+  private static CompletableFuture<Void> begin(Runnable task) {
+    return CompletableFuture.runAsync(task, run -> new Thread(run).start());
+  }
+
   private static <T extends TickmeshException> T fails(Kind kind, Class<T> type, Executable call) {
     T error = assertThrows(type, call);
     assertEquals(kind, error.kind(), error.toString());
@@ -244,7 +251,7 @@ class ServerTest {
       for (int kill = 0; kill < 3; kill++) {
         long first = kill * 2000L;
         CompletableFuture<Void> appending =
-            CompletableFuture.runAsync(
+            begin(
                 () ->
                     LongStream.range(first, first + 2000)
                         .forEach(
@@ -260,8 +267,7 @@ class ServerTest {
         client.write(new Sample(single, kill, kill));
         server.kill();
         long down = 100 + kill;
-        CompletableFuture<Void> write =
-            CompletableFuture.runAsync(() -> client.write(new Sample(single, down, 1)));
+        CompletableFuture<Void> write = begin(() -> client.write(new Sample(single, down, 1)));
         server.start();
         write.get();
         appending.get();
@@ -343,8 +349,7 @@ class ServerTest {
     Thread.currentThread().interrupt();
     fails(Kind.CANCELLED, () -> patient.write(sample));
     assertTrue(Thread.interrupted());
-    CompletableFuture<Void> ended =
-        CompletableFuture.runAsync(() -> fails(Kind.CLOSED, () -> patient.write(sample)));
+    CompletableFuture<Void> ended = begin(() -> fails(Kind.CLOSED, () -> patient.write(sample)));
     patient.close();
     ended.get();
   }
