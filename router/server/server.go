@@ -109,6 +109,10 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 		return err
 	}
 	b.Memory.Track(memory.Writes, server.BytesBeside)
+	messages, err := s.openMQTT(b, server, budgets, registry, logger)
+	if err != nil {
+		return err
+	}
 	apiOptions := s.apiOptions(b, queries, logger, registry)
 	apiOptions.Audit, apiOptions.Processors = trail.Log(), processors
 	apiOptions.Authenticator, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authenticator, who.meter, budgets.Writes, budgets.Reads
@@ -134,6 +138,9 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	defer watch.close()
 	who.countSeries(ctx, b.Source)
 	queries.run(ctx, &who.running, server)
+	if messages != nil {
+		who.running.Go(func() { messages.Run(ctx) })
+	}
 	ready.Set(true)
 	calls.serve(logger)
 	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authenticator != nil}, server.Addresses(), calls, watch)

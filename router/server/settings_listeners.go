@@ -16,6 +16,7 @@ type Listeners struct {
 	MetricsAddr                                                            settings.Address // of metrics and health alone
 	udpFormat                                                              settings.Choice
 	graphiteTemplates                                                      string // path of a file
+	mqttFile                                                               string // the same
 }
 
 // Define defines the flags, below HeadingListeners.
@@ -26,13 +27,14 @@ func (s *Listeners) Define(f *pflag.FlagSet) {
 	f.Var(&s.LineAddr, "line-addr", "TCP: InfluxDB line protocol")
 	f.Var(&s.GraphiteAddr, "graphite-addr", "TCP: Graphite's plaintext and pickles (default off)")
 	f.StringVar(&s.graphiteTemplates, "graphite-templates", "", "`file` that says how Graphite's paths become metrics and tags (default: a path is a metric)")
+	f.StringVar(&s.mqttFile, "mqtt-file", "", "`file` of MQTT brokers and the topics that are read there (default none)")
 	f.Var(&s.UDPAddr, "udp-addr", "UDP: lines, one or more in a datagram (default off)")
 	s.udpFormat = settings.Choice{Value: "put", Words: []string{"put", "line"}}
 	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
 	f.Var(&s.GRPCAddr, "grpc-addr", "gRPC: the API of the client libraries and commands, health")
 	f.Var(&s.OTLPAddr, "otlp-grpc-addr", "gRPC: OpenTelemetry metrics, usually at :4317 (default off)")
 	f.Var(&s.MetricsAddr, flagMetrics, "HTTP: metrics and health alone, by the sign-in and TLS of --http-addr (default off)")
-	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "graphite-addr", "graphite-templates", "udp-addr", "udp-format", "grpc-addr", "otlp-grpc-addr", flagMetrics)
+	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "graphite-addr", "graphite-templates", "mqtt-file", "udp-addr", "udp-format", "grpc-addr", "otlp-grpc-addr", flagMetrics)
 }
 
 // listenerFlag is a flag that names an address.

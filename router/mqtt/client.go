@@ -1,0 +1,347 @@
+package mqtt
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/eclipse/paho.golang/packets"
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/tickmesh/tickmesh/api/backoff"
+	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/limitedlog"
+	"github.com/tickmesh/tickmesh/router/ingest"
+)
+
+// Times of a connection.
+const (
+	dialTimeout  = 10 * time.Second // until the broker has answered
+	ackInterval  = 10 * time.Millisecond
+	steadyAfter  = 10 * time.Second // a connection that stood so long begins its waits anew
+	readBytes    = 16 << 10
+	messageBytes = 512 // that a message takes beside its payload and topic
+)
+
+// subscribeTriesMax bounds the subscriptions that are sent for one connection.
+const subscribeTriesMax = 20
+
+// reconnectWait is the time between two tries to connect.
+func reconnectWait() backoff.Exponential {
+	return backoff.Exponential{Min: 500 * time.Millisecond, Max: time.Minute}
+}
+
+// errRemoved is why a connection ends that the file has no more: its session at the broker ends, too.
+var errRemoved = errors.New("the file names it no more")
+
+// errNoRoom: messages come faster than they are written, or there is no memory for them.
+var errNoRoom = errors.New("there is no room for messages that have come; the broker sends them again")
+
+// client keeps a connection to a broker up.
+type client struct {
+	connection *connection
+	options    *Options
+	counts     *counts
+	logger     *slog.Logger
+	refusals   limitedlog.Log
+	retries    limitedlog.Log
+	drops      limitedlog.Log
+	obsolete   []string // filters of the session that are unsubscribed
+}
+
+func newClient(c *connection, o *Options, counts *counts, obsolete []string) *client {
+	limited := func() limitedlog.Log { return limitedlog.Log{Logger: o.Logger, Clock: time.Now} }
+	return &client{connection: c, options: o, counts: counts, logger: o.Logger, refusals: limited(), retries: limited(), drops: limited(), obsolete: obsolete}
+}
+
+// run connects until ctx ends, whose cause may be errRemoved.
+func (c *client) run(ctx context.Context) {
+	failures := 0
+	for next := 0; ctx.Err() == nil; next++ {
+		u := c.connection.urls[next%len(c.connection.urls)]
+		begun := time.Now()
+		err := c.session(ctx, u)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > steadyAfter {
+			failures = 0
+		}
+		failures++
+		wait := reconnectWait().Delay(failures)
+		c.logger.Warn("MQTT: the connection is tried again", "connection", c.connection.name, "broker", u.String(), "wait", wait.String(), "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// intake takes what one connection brings. Its methods do not block, as pings would wait for them.
+type intake struct {
+	*client
+	lease  budget.Lease
+	queue  chan *message
+	full   context.CancelCauseFunc // ends the connection
+	atOnce int                     // messages with QoS 0 beyond which further ones are dropped
+}
+
+// received is paho's callback.
+func (i *intake) received(p paho.PublishReceived) (bool, error) {
+	packet := p.Packet
+	m := &message{topic: packet.Topic, payload: packet.Payload, retained: packet.Retain, received: time.Now()}
+	m.held = int64(len(m.topic) + len(m.payload) + messageBytes)
+	if packet.QoS > 0 {
+		m.ack = func() { _ = p.Client.Ack(packet) } // where the connection is gone, the broker sends it again
+	}
+	hasRoom := (packet.QoS > 0 || len(i.queue) < i.atOnce) && i.lease.Charge(m.held)
+	if hasRoom {
+		select {
+		case i.queue <- m:
+			i.counts.inFlight.Add(1)
+			return true, nil
+		default:
+			i.lease.Release(m.held)
+		}
+	}
+	if packet.QoS > 0 {
+		i.full(errNoRoom)
+		return true, nil
+	}
+	i.counts.dropped.Add(1)
+	i.drops.Warn("MQTT: a message with QoS 0 was dropped, as there was no room: publish and subscribe with QoS 1, with which the broker waits", "connection", i.connection.name, "topic", cut(m.topic))
+	return true, nil
+}
+
+func (i *intake) done(m *message) {
+	i.lease.Release(m.held)
+	i.counts.inFlight.Add(-1)
+}
+
+// session connects once, and works until the connection or ctx ends. Messages that have come by then are written before
+// it returns, unless ctx has ended: memory is bounded by one connection's, and a session that ends with its connection
+// loses nothing that has come.
+func (c *client) session(ctx context.Context, u *url.URL) error {
+	broken, full := context.WithCancelCause(ctx)
+	defer full(nil)
+	i := &intake{client: c, queue: make(chan *message, 2*c.connection.inFlight), full: full, atOnce: c.connection.inFlight}
+	i.lease = c.options.Memory.Lease(budget.Owner{Tenant: ingest.MQTTOwner})
+	defer i.lease.Close()
+	defer c.counts.inFlight.Store(0)
+	defer c.counts.oldestMs.Store(0)
+	w := &writer{connection: c.connection, to: c.options.Writer, counts: c.counts, done: i.done, logger: c.logger, refusals: &c.refusals, retries: &c.retries}
+	written := make(chan struct{})
+	go func() { defer close(written); w.run(ctx, i.queue) }()
+	err := c.connect(broken, u, i)
+	close(i.queue) // nothing comes any more
+	<-written
+	return err
+}
+
+// connect connects, subscribes and waits for the end of the connection, after which nothing is received any more.
+func (c *client) connect(ctx context.Context, u *url.URL, i *intake) error {
+	cp, err := c.connectPacket()
+	var conn net.Conn
+	if err == nil {
+		conn, err = c.dial(ctx, u)
+	}
+	if err != nil {
+		c.counts.failedConnects.Add(1)
+		return err
+	}
+	ended := make(chan error, 2)
+	p := paho.NewClient(paho.ClientConfig{
+		Conn: conn, PacketTimeout: dialTimeout,
+		OnPublishReceived:          []func(paho.PublishReceived) (bool, error){i.received},
+		EnableManualAcknowledgment: true, SendAcksInterval: ackInterval,
+		OnClientError:      func(err error) { tell(ended, err) },
+		OnServerDisconnect: func(d *paho.Disconnect) { tell(ended, disconnectError(d)) },
+	})
+	if err := c.open(ctx, p, cp); err != nil {
+		c.counts.failedConnects.Add(1)
+		return err
+	}
+	c.counts.connects.Add(1)
+	c.counts.connected.Store(true)
+	defer c.counts.connected.Store(false)
+	c.logger.Info("MQTT: connected", "connection", c.connection.name, "broker", u.String(), "subscriptions", len(c.connection.subscriptions))
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		bye := &paho.Disconnect{}
+		if errors.Is(err, errRemoved) {
+			over := uint32(0)
+			bye.Properties = &paho.DisconnectProperties{SessionExpiryInterval: &over}
+		}
+		_ = p.Disconnect(bye) // a broker that does not hear it finds out
+	}
+	<-p.Done()
+	if !errors.Is(err, errRemoved) && !errors.Is(err, context.Canceled) {
+		c.counts.disconnected.Add(1)
+	}
+	return err
+}
+
+// tell sends an error, unless enough wait already.
+func tell(to chan<- error, err error) {
+	select {
+	case to <- err:
+	default:
+	}
+}
+
+// open signs in and subscribes. On an error the connection is closed, and nothing is received any more.
+func (c *client) open(ctx context.Context, p *paho.Client, cp *paho.Connect) error {
+	answer, err := p.Connect(ctx, cp)
+	if err != nil {
+		return connectError(answer, err)
+	}
+	if err := c.subscribe(ctx, p); err != nil {
+		_ = p.Disconnect(&paho.Disconnect{})
+		<-p.Done()
+		return err
+	}
+	return nil
+}
+
+// dial opens the connection below MQTT.
+func (c *client) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	dialer := &net.Dialer{}
+	var conn net.Conn
+	var err error
+	if u.Scheme == schemeTLS {
+		var config *tls.Config
+		if config, err = c.connection.tlsConfig(u.Hostname()); err != nil {
+			return nil, err
+		}
+		conn, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", u.Host)
+	} else {
+		conn, err = dialer.DialContext(ctx, "tcp", u.Host)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return packets.NewThreadSafeConn(&bufferedConn{conn, bufio.NewReaderSize(conn, readBytes)}), nil
+}
+
+// bufferedConn reads ahead: heads of packets are read byte by byte.
+type bufferedConn struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+// Read implements io.Reader.
+func (b *bufferedConn) Read(to []byte) (int, error) { return b.reader.Read(to) }
+
+func (c *client) connectPacket() (*paho.Connect, error) {
+	password, err := c.connection.password()
+	if err != nil {
+		return nil, err
+	}
+	id, err := c.id()
+	if err != nil {
+		return nil, err
+	}
+	expiry, inFlight, packet := uint32(c.connection.session/time.Second), uint16(c.connection.inFlight), uint32(c.connection.packetBytes)
+	return &paho.Connect{
+		ClientID: id, KeepAlive: uint16(c.connection.keepAlive / time.Second), CleanStart: expiry == 0,
+		UsernameFlag: c.connection.user != "", Username: c.connection.user, PasswordFlag: password != nil, Password: password,
+		Properties: &paho.ConnectProperties{SessionExpiryInterval: &expiry, ReceiveMaximum: &inFlight, MaximumPacketSize: &packet, RequestProblemInfo: true},
+	}, nil
+}
+
+// id returns the name by which the broker knows this client, the same after a restart.
+func (c *client) id() (string, error) {
+	if c.connection.clientID != "" {
+		return c.connection.clientID, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("this machine has no name, so that the broker would not know it again: set client-id (%w)", err)
+	}
+	return "tickmesh-" + host + "-" + c.connection.name, nil
+}
+
+// subscribe subscribes to all topics. Errors: none was allowed, or the connection ended.
+func (c *client) subscribe(ctx context.Context, p *paho.Client) error {
+	all := make([]paho.SubscribeOptions, 0, len(c.connection.subscriptions))
+	for _, s := range c.connection.subscriptions {
+		all = append(all, paho.SubscribeOptions{Topic: c.connection.filterOf(s), QoS: s.qos, RetainHandling: s.retainHandling(c.connection.share)})
+	}
+	answer, err := c.askFor(ctx, p, all)
+	if err != nil {
+		return err
+	}
+	refused := 0
+	for i, code := range answer.Reasons {
+		if code >= firstError && i < len(all) {
+			refused++
+			c.logger.Warn("MQTT: the broker does not allow a subscription: let its access list say so for this user, or take the topic out of the file",
+				"connection", c.connection.name, "topic", all[i].Topic, "answer", wordOf(code))
+		}
+	}
+	c.counts.subscriptionsRefused.Store(int64(refused))
+	if refused == len(all) {
+		return errors.New("the broker allows none of the subscriptions")
+	}
+	if len(c.obsolete) > 0 {
+		if _, err := p.Unsubscribe(ctx, &paho.Unsubscribe{Topics: c.obsolete}); err != nil {
+			c.logger.Warn("MQTT: earlier subscriptions could not be ended; their messages are refused", "connection", c.connection.name, "error", err)
+		}
+		c.obsolete = nil
+	}
+	return nil
+}
+
+// askFor sends the subscriptions, some times where the broker mistakes the number of the packet for that of a message of
+// the session that is not acknowledged yet, as brokers do that number both directions as one. Errors: no answer came.
+func (c *client) askFor(ctx context.Context, p *paho.Client, all []paho.SubscribeOptions) (*paho.Suback, error) {
+	for tries := 1; ; tries++ {
+		answer, err := p.Subscribe(ctx, &paho.Subscribe{Subscriptions: all})
+		if answer == nil {
+			return nil, cmp.Or(err, errors.New("the broker did not answer to the subscriptions"))
+		}
+		if !slices.Contains(answer.Reasons, codeNumberInUse) || tries == subscribeTriesMax {
+			return answer, nil
+		}
+		timer := time.NewTimer(10 * ackInterval)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// filterOf returns the filter that the broker is told.
+func (c *connection) filterOf(s *subscription) string {
+	if c.share == "" {
+		return s.pattern.filter()
+	}
+	return "$share/" + c.share + "/" + s.pattern.filter()
+}
+
+// retainHandling returns when the broker sends what it has kept: at a new subscription, or never. With shared ones it
+// never does.
+func (s *subscription) retainHandling(share string) byte {
+	const ifNew, never = 1, 2
+	if s.retained && share == "" {
+		return ifNew
+	}
+	return never
+}
