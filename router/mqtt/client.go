@@ -25,11 +25,11 @@ import (
 
 // Times of a connection.
 const (
-	dialTimeout  = 10 * time.Second // until the broker has answered
-	ackInterval  = 10 * time.Millisecond
-	steadyAfter  = 10 * time.Second // a connection that stood so long begins its waits anew
-	readBytes    = 16 << 10
-	messageBytes = 512 // that a message takes beside its payload and topic
+	dialTimeout = 10 * time.Second // until the broker has answered
+	ackInterval = 10 * time.Millisecond
+	acksWait    = 5 * ackInterval  // until acknowledgements have left
+	steadyAfter = 10 * time.Second // a connection that stood so long begins its waits anew
+	readBytes   = 16 << 10
 )
 
 // subscribeTriesMax bounds the subscriptions that are sent for one connection.
@@ -73,7 +73,7 @@ func (c *client) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(begun) > steadyAfter {
+		if time.Since(begun) > steadyAfter || errors.Is(err, errNoRoom) {
 			failures = 0
 		}
 		failures++
@@ -88,54 +88,11 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// intake takes what one connection brings. Its methods do not block, as pings would wait for them.
-type intake struct {
-	*client
-	lease  budget.Lease
-	queue  chan *message
-	full   context.CancelCauseFunc // ends the connection
-	atOnce int                     // messages with QoS 0 beyond which further ones are dropped
-}
-
-// received is paho's callback.
-func (i *intake) received(p paho.PublishReceived) (bool, error) {
-	packet := p.Packet
-	m := &message{topic: packet.Topic, payload: packet.Payload, retained: packet.Retain, received: time.Now()}
-	m.held = int64(len(m.topic) + len(m.payload) + messageBytes)
-	if packet.QoS > 0 {
-		m.ack = func() { _ = p.Client.Ack(packet) } // where the connection is gone, the broker sends it again
-	}
-	hasRoom := (packet.QoS > 0 || len(i.queue) < i.atOnce) && i.lease.Charge(m.held)
-	if hasRoom {
-		select {
-		case i.queue <- m:
-			i.counts.inFlight.Add(1)
-			return true, nil
-		default:
-			i.lease.Release(m.held)
-		}
-	}
-	if packet.QoS > 0 {
-		i.full(errNoRoom)
-		return true, nil
-	}
-	i.counts.dropped.Add(1)
-	i.drops.Warn("MQTT: a message with QoS 0 was dropped, as there was no room: publish and subscribe with QoS 1, with which the broker waits", "connection", i.connection.name, "topic", cut(m.topic))
-	return true, nil
-}
-
-func (i *intake) done(m *message) {
-	i.lease.Release(m.held)
-	i.counts.inFlight.Add(-1)
-}
-
 // session connects once, and works until the connection or ctx ends. Messages that have come by then are written before
 // it returns, unless ctx has ended: memory is bounded by one connection's, and a session that ends with its connection
 // loses nothing that has come.
 func (c *client) session(ctx context.Context, u *url.URL) error {
-	broken, full := context.WithCancelCause(ctx)
-	defer full(nil)
-	i := &intake{client: c, queue: make(chan *message, 2*c.connection.inFlight), full: full, atOnce: c.connection.inFlight}
+	i := &intake{client: c, queue: make(chan *message, 2*c.connection.inFlight), drained: make(chan struct{})}
 	i.lease = c.options.Memory.Lease(budget.Owner{Tenant: ingest.MQTTOwner})
 	defer i.lease.Close()
 	defer c.counts.inFlight.Store(0)
@@ -143,7 +100,7 @@ func (c *client) session(ctx context.Context, u *url.URL) error {
 	w := &writer{connection: c.connection, to: c.options.Writer, counts: c.counts, done: i.done, logger: c.logger, refusals: &c.refusals, retries: &c.retries}
 	written := make(chan struct{})
 	go func() { defer close(written); w.run(ctx, i.queue) }()
-	err := c.connect(broken, u, i)
+	err := c.connect(ctx, u, i)
 	close(i.queue) // nothing comes any more
 	<-written
 	return err
@@ -176,10 +133,8 @@ func (c *client) connect(ctx context.Context, u *url.URL, i *intake) error {
 	c.counts.connected.Store(true)
 	defer c.counts.connected.Store(false)
 	c.logger.Info("MQTT: connected", "connection", c.connection.name, "broker", u.String(), "subscriptions", len(c.connection.subscriptions))
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
+	err = c.await(ctx, ended, i.drained)
+	if ctx.Err() != nil || errors.Is(err, errNoRoom) {
 		bye := &paho.Disconnect{}
 		if errors.Is(err, errRemoved) {
 			over := uint32(0)
@@ -188,10 +143,31 @@ func (c *client) connect(ctx context.Context, u *url.URL, i *intake) error {
 		_ = p.Disconnect(bye) // a broker that does not hear it finds out
 	}
 	<-p.Done()
-	if !errors.Is(err, errRemoved) && !errors.Is(err, context.Canceled) {
+	if ctx.Err() == nil {
 		c.counts.disconnected.Add(1)
 	}
 	return err
+}
+
+// await waits for the end of a connection, and returns why it is.
+func (c *client) await(ctx context.Context, ended <-chan error, drained <-chan struct{}) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-drained:
+	}
+	timer := time.NewTimer(acksWait)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return errNoRoom
+	}
 }
 
 // tell sends an error, unless enough wait already.
