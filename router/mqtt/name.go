@@ -55,7 +55,7 @@ func parseNaming(text string, known []string) (n naming, err error) {
 		}
 		name, behind, closed := strings.Cut(after, "}")
 		if !closed || !slices.Contains(known, name) {
-			return n, fmt.Errorf("%q: {%s is none of %s", text, name, placeholders(known))
+			return n, fmt.Errorf("%q: {%s} is none of %s", text, name, placeholders(known))
 		}
 		n.parts, rest = append(n.parts, namePart{placeholder: name}), behind
 	}
