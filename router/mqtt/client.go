@@ -32,6 +32,10 @@ const (
 	readBytes   = 16 << 10
 )
 
+// resumedMax bounds the messages beyond the receive maximum that wait: some brokers, Mosquitto 2.0 among them, send all
+// that they have when a session is resumed. Memory bounds them, too.
+const resumedMax = 16_384
+
 // subscribeTriesMax bounds the subscriptions that are sent for one connection.
 const subscribeTriesMax = 20
 
@@ -92,7 +96,7 @@ func (c *client) run(ctx context.Context) {
 // it returns, unless ctx has ended: memory is bounded by one connection's, and a session that ends with its connection
 // loses nothing that has come.
 func (c *client) session(ctx context.Context, u *url.URL) error {
-	i := &intake{client: c, queue: make(chan *message, 2*c.connection.inFlight), drained: make(chan struct{})}
+	i := &intake{client: c, queue: make(chan *message, c.connection.inFlight+resumedMax), drained: make(chan struct{})}
 	i.lease = c.options.Memory.Lease(budget.Owner{Tenant: ingest.MQTTOwner})
 	defer i.lease.Close()
 	defer c.counts.inFlight.Store(0)

@@ -45,12 +45,12 @@ func (i *intake) received(p paho.PublishReceived) (bool, error) {
 	return true, nil
 }
 
-// take queues a message, and reports whether it did. Those with QoS 0 leave half of the room to others.
+// take queues a message, and reports whether it did. Those with QoS 0 leave room to others.
 func (i *intake) take(m *message) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	loose := m.ack == nil
-	if i.mu.full || loose && len(i.queue) >= cap(i.queue)/2 {
+	if i.mu.full || loose && len(i.queue) >= i.connection.inFlight {
 		return false
 	}
 	if i.lease.Charge(m.held) {
