@@ -97,11 +97,15 @@ func modulesOf(t *testing.T, folder string, packages []string) map[string]string
 	return modules
 }
 
+// dualLicence is the file of the Eclipse Distribution License, a BSD licence, beside which Eclipse's projects let one
+// choose the Eclipse Public License, whose text their file LICENSE has.
+const dualLicence = "edl-v10"
+
 // licenceOf returns the allowed licence of a module, or nothing.
 func licenceOf(t *testing.T, dir string) string {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"LICEN[SC]E*", "COPYING*", "licen[sc]e*", "License*"} {
+	for _, pattern := range []string{"LICEN[SC]E*", "COPYING*", "licen[sc]e*", "License*", dualLicence} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/metadata"
+	"github.com/tickmesh/tickmesh/router/mqtt"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/cache"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
@@ -35,6 +36,7 @@ type queries struct {
 	catalog   metadata.Catalog // what writers say of metrics
 	page      *ui.Page
 	rules     *rules.Service // nil: there are none
+	messages  *mqtt.Service  // that are fetched beside; nil: there are none
 
 	prometheus *promql.API
 }
@@ -74,11 +76,15 @@ func (s *Settings) openQueries(b *Backend, page string, logger *slog.Logger, reg
 	return q, answers, err
 }
 
-// run runs in group what goes on beside requests, until ctx ends: what the page remembers, what metrics mean, and rules.
+// run runs in group what goes on beside requests, until ctx ends: what the page remembers, what metrics mean, rules,
+// and messages.
 func (q *queries) run(ctx context.Context, group *sync.WaitGroup, writer rules.Writer) {
 	group.Go(func() { q.page.Watch(ctx) })
 	if store := q.backend.Metadata; store != nil {
 		group.Go(func() { q.catalog.Run(ctx, store, time.Now, q.logger) })
+	}
+	if q.messages != nil {
+		group.Go(func() { q.messages.Run(ctx) })
 	}
 	if q.rules != nil {
 		group.Go(func() { q.rules.Run(ctx, q.prometheus, writer) })

@@ -101,15 +101,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	b.trackBudgets(budgets, registry)
-	if err := s.readFiles(&ingestOptions); err != nil {
-		return err
-	}
-	server, err := ingest.New(ingestOptions)
-	if err != nil {
-		return err
-	}
-	b.Memory.Track(memory.Writes, server.BytesBeside)
-	messages, err := s.openMQTT(b, server, budgets, registry, logger)
+	server, err := s.openFront(b, ingestOptions, queries)
 	if err != nil {
 		return err
 	}
@@ -138,9 +130,6 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	defer watch.close()
 	who.countSeries(ctx, b.Source)
 	queries.run(ctx, &who.running, server)
-	if messages != nil {
-		who.running.Go(func() { messages.Run(ctx) })
-	}
 	ready.Set(true)
 	calls.serve(logger)
 	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authenticator != nil}, server.Addresses(), calls, watch)
@@ -263,6 +252,20 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 			KeptBytesMax: requests.kept, ReadsBytesMax: requests.reads, WritesMax: requests.writes,
 		},
 	}
+}
+
+// openFront makes the server of the ports, and what fetches for it. Nothing listens yet.
+func (s *Settings) openFront(b *Backend, o ingest.Options, q *queries) (*ingest.Server, error) {
+	if err := s.readFiles(&o); err != nil {
+		return nil, err
+	}
+	server, err := ingest.New(o)
+	if err != nil {
+		return nil, err
+	}
+	b.Memory.Track(memory.Writes, server.BytesBeside)
+	q.messages, err = s.openMQTT(b, server, o.Budgets.Writes, q)
+	return server, err
 }
 
 // readFiles adds what is read from files when a server starts.
