@@ -165,6 +165,18 @@ func TestPageSettings(t *testing.T) {
 	}
 }
 
+// brokersOf returns the file of brokers that the guide shows, with one that is not there.
+func brokersOf(t *testing.T) string {
+	t.Helper()
+	for _, b := range blocksOf(t, "GUIDE.md") {
+		if b.language == "yaml" && strings.Contains(b.text, "mqtt://localhost") {
+			return strings.Replace(b.text, "mqtt://localhost", "mqtt://127.0.0.1:1", 1)
+		}
+	}
+	t.Fatal("there is none")
+	return ""
+}
+
 // TestPageNames holds that the metrics that the pages name, and the files and headings that
 // they link to, exist.
 func TestPageNames(t *testing.T) {
@@ -177,7 +189,7 @@ func TestPageNames(t *testing.T) {
 		}
 		text = append(text, content...)
 	}
-	_, metrics := get(t, startServer(t, t.TempDir(), "--rules-file", writeText(t, "groups: []\n")).url("/metrics"))
+	_, metrics := get(t, startServer(t, t.TempDir(), "--rules-file", writeText(t, "groups: []\n"), "--mqtt-file", writeText(t, brokersOf(t))).url("/metrics"))
 	_, ofCluster := get(t, startServer(t, t.TempDir(), "--nodes", "2", "--shards", "4").url("/metrics"))
 	metrics += ofCluster
 	for _, match := range regexp.MustCompile("`((?:tickmesh|process)_[a-z_]+)`").FindAllSubmatch(text, -1) {

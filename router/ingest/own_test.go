@@ -41,3 +41,21 @@ func TestWriteRules(t *testing.T) {
 		t.Errorf("%d accepted, %d refused, %d failed", a, b, c)
 	}
 }
+
+// What MQTT writes is counted as its own, and which series was refused is told.
+func TestWriteMQTT(t *testing.T) {
+	r := start(t, nil)
+	good := series1([]string{"__name__", "power", "room", "den"}, sample{1, 1000})
+	nameless := series1([]string{"room", "attic"}, sample{2, 1000})
+	err := r.WriteMQTT(t.Context(), "home", append(append([]byte{}, good...), nameless...))
+	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || !errors.Is(err, ErrRefused) || refused.First != 2 || refused.Refused != 1 || refused.Of != 2 {
+		t.Errorf("%v", err)
+	}
+	pm := &r.metrics.protocols[protocolMQTT]
+	if a, b := pm.accepted.Load(), pm.refused.Load(); a != 1 || b != 1 {
+		t.Errorf("%d accepted, %d refused", a, b)
+	}
+	if held := r.metrics.writes.Stats().Used; held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+}

@@ -27,6 +27,19 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// The page shows a file that is taken.
+func TestPage(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, behind, _ := strings.Cut(string(text), "```yaml\n")
+	block, _, found := strings.Cut(behind, "```")
+	if f, err := (Parser{}).Parse("README.md", []byte(block)); !found || err != nil || len(f.connections[0].subscriptions) != 3 {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestFileRefusals(t *testing.T) {
 	const url, one = "urls: [\"mqtt://h\"]", "subscriptions: [{topic: \"{metric}\", format: value}]"
 	of := func(more string) string { return "connections: {c: {" + more + "}}" }

@@ -86,7 +86,7 @@ func (s *subscription) tagsOf(values []named) ([]label, error) {
 		if v.value == "" {
 			return nil, refuse(refusedTopic, "the level {%s} of the topic is empty: publish to a topic with it, or write + for it in the subscription", v.name)
 		}
-		tags = append(tags, label{v.name, v.value})
+		tags = append(tags, label(v))
 	}
 	return tags, nil
 }

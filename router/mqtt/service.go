@@ -53,6 +53,9 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{options: o, file: file, described: newDescriptions()}
 	s.mu.counts = map[string]*counts{}
+	for _, c := range file.Current().connections {
+		s.countsOf(c.name)
+	}
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(s); err != nil {
 			return nil, fmt.Errorf("metrics of MQTT: %w", err)

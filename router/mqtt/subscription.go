@@ -68,7 +68,7 @@ func (c *connection) readSubscriptions(v rulefile.Value) error {
 // subscriptionReader gathers what is said of one subscription.
 type subscriptionReader struct {
 	*subscription
-	metricText, timeText string
+	metricText string
 	// said are the keys that only some formats have.
 	said []string
 }
