@@ -106,11 +106,6 @@ func TestMosquitto(t *testing.T) {
 			want[series][at] = v
 			sender.publish(t, "sensors/"+name+"/power", fmt.Sprintf(`{"at":{"ms":%d},"v":%v}`, at, v))
 		}
-		if i < each/5 && i%20 == 0 { // later sessions are resumed, for which Mosquitto minds no bound
-			if n, err := metric(t, server, `tickmesh_mqtt_in_flight_messages{connection="home"}`); err == nil && n > 10 {
-				t.Errorf("round %d: %v messages are in flight", i, n)
-			}
-		}
 	}
 	eventually(t, time.Minute, func() string {
 		got, err := stored(t.Context(), server, "mqtt_power", "room=*", firstMs, firstMs+each*1000)

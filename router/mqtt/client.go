@@ -32,7 +32,7 @@ const (
 	readBytes   = 16 << 10
 )
 
-// resumedMax bounds the messages beyond the receive maximum that wait: some brokers, Mosquitto 2.0 among them, send all
+// resumedMax bounds the messages beyond the receive maximum that wait: some brokers, Mosquitto 2.0.11 among them, send all
 // that they have when a session is resumed. Memory bounds them, too.
 const resumedMax = 16_384
 

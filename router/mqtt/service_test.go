@@ -71,9 +71,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// A write that another try cures is tried again; until then the broker keeps the messages. That no more than
-// receive-maximum are here, and what comes after a restart, is tested with Mosquitto (e2e/realinput), as this broker
-// forgets messages beyond that bound.
+// A write that another try cures is tried again; until then the broker keeps the messages. What comes after a restart is
+// tested with Mosquitto (e2e/realinput), as this broker forgets messages beyond the receive maximum.
 func TestAcknowledgedAfterTheWrite(t *testing.T) {
 	b := startBroker(t, "", nil)
 	to := &storage{samples: map[string]int{}}
@@ -85,8 +84,11 @@ func TestAcknowledgedAfterTheWrite(t *testing.T) {
 		}
 		return nil
 	})
-	l := startLab(t, fileOf(addressOf(t, b), "", timedJSON), to, memoryBytes)
+	l := startLab(t, fileOf(addressOf(t, b), "    receive-maximum: 300\n", timedJSON), to, memoryBytes)
 	l.waitConnected(t)
+	if c, ok := b.Clients.Get("c"); !ok || c.Properties.Props.ReceiveMaximum != 300 || c.Properties.Props.MaximumPacketSize != packetDefault {
+		t.Errorf("the broker was told %+v", c.Properties.Props)
+	}
 	const messages = 50
 	for i := range messages {
 		publish(t, b, "sensors/den/power", fmt.Sprintf(`{"ts":%d,"w":%d}`, 1_700_000_000+i, i))
