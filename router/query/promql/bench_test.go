@@ -132,11 +132,15 @@ func BenchmarkQueries(b *testing.B) {
 	}{
 		{"last_100k", "query", `cpu_usage`},
 		{"sum_by_100k", "query", `sum by (region) (cpu_usage)`},
+		{"sum_100k", "query", `sum(cpu_usage)`},
 		{"topk_100k", "query", `topk(10, cpu_usage)`},
 		{"regexp_100k", "query", `cpu_usage{host=~"host-0.*7"}`},
 		{"rate_2k_by_minute", "query_range", `rate(requests_total[5m])`},
 		{"sum_rate_2k_by_minute", "query_range", `sum by (region) (rate(requests_total[5m]))`},
 		{"avg_2k_by_minute", "query_range", `avg(avg_over_time(requests_total[1m]))`},
+		{"avg_100k_last_minutes", "query_range", `avg(avg_over_time(cpu_usage[1m]))`},
+		{"sum_by_host_20k", "query_range", `sum by (host) (cpu_usage{host=~"host-0[01].*"})`},
+		{"ten_groups_of_five", "query_range", `sum by (sensor) (rate(requests_total{host=~"host-0000[0-4]"}[5m]))`},
 		{"topk_2k_by_minute", "query_range", `topk(10, max_over_time(requests_total[1m]))`},
 		{"days_by_hour", "query_range", `avg_over_time(long[1h])`},
 		{"plain_2k_by_minute", "query_range", `requests_total`},
@@ -149,6 +153,9 @@ func BenchmarkQueries(b *testing.B) {
 			if q.name == "days_by_hour" {
 				form.Set("start", fmt.Sprint(benchEndMs/1000-71*3600))
 				form.Set("step", "3600")
+			}
+			if strings.HasSuffix(q.name, "last_minutes") || strings.HasSuffix(q.name, "20k") {
+				form.Set("start", fmt.Sprint(benchEndMs/1000-240))
 			}
 			if strings.HasPrefix(q.name, "hour") {
 				form.Set("step", "10")
