@@ -1,7 +1,7 @@
 // Package scan is the border between query languages and storage: what may be
 // asked of a set of series and how the answer arrives. Query front ends in the
 // router consume Source; a node, or a fan-out over nodes, implements it. It uses
-// the standard library and api/series only.
+// the standard library, api/series and api/exactsum only.
 package scan
 
 import (
@@ -11,6 +11,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/exactsum"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -208,7 +209,8 @@ var ErrStopped = errors.New("scan stopped by its visitor")
 //
 // In a Request for steps, Times are steps and Values what the function has there; of
 // StepNewest both are the samples'. Of a group that was folded, Key is of the group, Series
-// says of how many series it is, and there are Values, or with FoldCount Count, or with FoldGroup neither.
+// says of how many series it is, and there are Values; or with FoldCount Count, with FoldSum Count and Sums, with
+// FoldGroup neither.
 type Chunk struct {
 	Key    series.Key
 	Ref    series.Ref // where the series is; from sources that do not know: zero
@@ -218,7 +220,8 @@ type Chunk struct {
 	Sum, Min, Max, First, Last []float64
 	Count                      []int64
 	Digest                     []uint64
-	Series                     int64 // of a group that was folded; 0: this is one series
+	Sums                       []exactsum.Sum // large forms are the scan's: they are merged, not kept
+	Series                     int64          // of a group that was folded; 0: this is one series
 }
 
 // Visitor receives chunks; worker is below Request.Parallel, and calls with the

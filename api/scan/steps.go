@@ -60,8 +60,7 @@ type Steps struct {
 // StaleBits are the bits of the NaN by which Prometheus marks the end of a series.
 const StaleBits uint64 = 0x7ff0000000000002
 
-// FoldKind is an aggregation over series whose result does not depend on their order. Sums and
-// averages of floats do, so they are not among them.
+// FoldKind is an aggregation over series whose result does not depend on their order.
 type FoldKind uint8
 
 // The kinds of Fold.
@@ -72,6 +71,7 @@ const (
 	// one is less.
 	FoldMin
 	FoldMax
+	FoldSum // exactly, with the number of values, for sums and means
 	foldKindEnd
 )
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tickmesh/tickmesh/api/exactsum"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -155,18 +156,20 @@ func checkSteps(c *scan.Chunk, s *scan.Steps) error {
 			return fmt.Errorf("%w: %v: no step is at %d", ErrChunk, c.Key, t)
 		}
 	}
-	values, counts := len(c.Times), 0
+	values, counts, sums := len(c.Times), 0, 0
 	if c.Series > 0 {
 		switch s.Fold.Kind {
 		case scan.FoldCount:
 			values, counts = 0, len(c.Times)
+		case scan.FoldSum:
+			values, counts, sums = 0, len(c.Times), len(c.Times)
 		case scan.FoldGroup:
 			values = 0
 		case scan.FoldMin, scan.FoldMax:
 		}
 	}
-	if len(c.Values) != values || len(c.Count) != counts {
-		return fmt.Errorf("%w: %v: %d values and %d counts of a row of %d steps", ErrChunk, c.Key, len(c.Values), len(c.Count), len(c.Times))
+	if len(c.Values) != values || len(c.Count) != counts || len(c.Sums) != sums {
+		return fmt.Errorf("%w: %v: %d values, %d counts and %d sums of a row of %d steps", ErrChunk, c.Key, len(c.Values), len(c.Count), len(c.Sums), len(c.Times))
 	}
 	return nil
 }
@@ -176,49 +179,37 @@ func addRow(have, row *scan.Chunk, kind scan.FoldKind) *scan.Chunk {
 	if have == nil {
 		have = &scan.Chunk{Key: slices.Clone(row.Key)}
 	}
-	sum := &scan.Chunk{Key: have.Key, Series: have.Series + row.Series}
-	for a, b := 0, 0; a < len(have.Times) || b < len(row.Times); {
-		onlyA := b == len(row.Times) || a < len(have.Times) && have.Times[a] < row.Times[b]
-		onlyB := !onlyA && (a == len(have.Times) || row.Times[b] < have.Times[a])
-		times, value, count := have.Times, 0.0, int64(0)
-		at := a
-		if onlyB {
-			times, at = row.Times, b
-		}
-		sum.Times = append(sum.Times, times[at])
-		if !onlyB {
-			if kind == scan.FoldCount {
-				count += have.Count[a]
-			} else if kind != scan.FoldGroup {
-				value = have.Values[a]
+	both := &scan.Chunk{Key: have.Key, Series: have.Series + row.Series}
+	both.Times = slices.Concat(have.Times, row.Times)
+	slices.Sort(both.Times)
+	both.Times = slices.Compact(both.Times)
+	for _, at := range both.Times {
+		var values []float64
+		var count int64
+		var sum exactsum.Sum
+		for _, c := range []*scan.Chunk{have, row} {
+			i, found := slices.BinarySearch(c.Times, at)
+			switch {
+			case !found:
+			case kind == scan.FoldMin || kind == scan.FoldMax:
+				values = append(values, c.Values[i])
+			case kind == scan.FoldCount:
+				count += c.Count[i]
+			case kind == scan.FoldSum:
+				count += c.Count[i]
+				sum.Merge(&c.Sums[i])
 			}
-			a++
-		}
-		if !onlyA {
-			if kind == scan.FoldCount {
-				count += row.Count[b]
-			} else if kind != scan.FoldGroup {
-				value = extreme(value, row.Values[b], !onlyB, kind)
-			}
-			b++
 		}
 		switch kind {
 		case scan.FoldCount:
-			sum.Count = append(sum.Count, count)
+			both.Count = append(both.Count, count)
+		case scan.FoldSum:
+			both.Count, both.Sums = append(both.Count, count), append(both.Sums, sum)
 		case scan.FoldMin, scan.FoldMax:
-			sum.Values = append(sum.Values, value)
+			g := folded{values: map[int64][]float64{at: values}}
+			both.Values = append(both.Values, g.row(kind).Values...)
 		case scan.FoldGroup:
 		}
 	}
-	return sum
-}
-
-// extreme returns the least or greatest of two numbers; the first may be none.
-func extreme(a, b float64, both bool, kind scan.FoldKind) float64 {
-	values := []float64{b}
-	if both {
-		values = append(values, a)
-	}
-	g := folded{values: map[int64][]float64{0: values}}
-	return g.row(kind).Values[0]
+	return both
 }

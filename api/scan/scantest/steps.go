@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/tickmesh/tickmesh/api/exactsum"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/steps"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -148,10 +149,20 @@ func (g *folded) row(kind scan.FoldKind) *scan.Chunk {
 			c.Values = append(c.Values, values[0])
 		case scan.FoldMax:
 			c.Values = append(c.Values, values[numbers-1])
+		case scan.FoldSum: // in an order of its own
+			c.Count = append(c.Count, int64(len(values)))
+			c.Sums = append(c.Sums, exactly(values))
 		case scan.FoldGroup:
 		}
 	}
 	return c
+}
+
+func exactly(values []float64) (sum exactsum.Sum) {
+	for _, v := range values {
+		sum.Add(v)
+	}
+	return sum
 }
 
 // groupOf returns the key of a series' group, and whether it is visited by itself instead.

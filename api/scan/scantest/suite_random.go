@@ -123,7 +123,7 @@ func (r *randomRun) steps(t *rapid.T, request *scan.Request) *scan.Steps {
 	s.DeduplicateMs = rapid.SampledFrom([]int64{0, 0, 1, 15, 4000}).Draw(t, "deduplicated") * r.unitMs
 	if rapid.Bool().Draw(t, "folded") {
 		s.Fold = &scan.Fold{
-			Kind:    scan.FoldKind(rapid.IntRange(int(scan.FoldCount), int(scan.FoldMax)).Draw(t, "fold")),
+			Kind:    scan.FoldKind(rapid.IntRange(int(scan.FoldCount), int(scan.FoldSum)).Draw(t, "fold")),
 			Without: rapid.Bool().Draw(t, "without"),
 			Names:   rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"host", "dc", "none", scan.NameTag}), 0, 2, rapid.ID[string]).Draw(t, "names"),
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/exactsum"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -83,12 +84,14 @@ func testFold(t *testing.T, s Subject) {
 		times  []int64
 		counts [][]int64
 		values [][]float64
+		sums   [][]float64
 	}{
-		{scan.Fold{Kind: scan.FoldCount}, 1000, 1000, []series.Key{Key("", "")}, []int64{1000}, [][]int64{{42}}, nil},
-		{scan.Fold{Kind: scan.FoldCount, Names: []string{"host"}}, 1000, 2000, hosts("", "a", "b", "c"), []int64{1000, 2000}, [][]int64{{20, 20}, {20, 20}, {2, 2}}, nil},
-		{scan.Fold{Kind: scan.FoldGroup, Names: []string{scan.NameTag, "host"}}, 2000, 2000, hosts("m", "a", "b", "c"), []int64{2000}, nil, nil},
-		{scan.Fold{Kind: scan.FoldMax, Without: true, Names: []string{"n"}}, 1000, 2000, hosts("", "a", "b", "c"), []int64{1000, 2000}, nil, [][]float64{{38, -2}, {39, -1}, {0, 0}}},
-		{scan.Fold{Kind: scan.FoldMin, Names: []string{"host"}}, 1000, 2000, hosts("", "a", "b", "c"), []int64{1000, 2000}, nil, [][]float64{{2, -38}, {1, -39}, {math.Copysign(0, -1), math.Copysign(0, -1)}}},
+		{scan.Fold{Kind: scan.FoldCount}, 1000, 1000, []series.Key{Key("", "")}, []int64{1000}, [][]int64{{42}}, nil, nil},
+		{scan.Fold{Kind: scan.FoldCount, Names: []string{"host"}}, 1000, 2000, hosts("", "a", "b", "c"), []int64{1000, 2000}, [][]int64{{20, 20}, {20, 20}, {2, 2}}, nil, nil},
+		{scan.Fold{Kind: scan.FoldGroup, Names: []string{scan.NameTag, "host"}}, 2000, 2000, hosts("m", "a", "b", "c"), []int64{2000}, nil, nil, nil},
+		{scan.Fold{Kind: scan.FoldMax, Without: true, Names: []string{"n"}}, 1000, 2000, hosts("", "a", "b", "c"), []int64{1000, 2000}, nil, [][]float64{{38, -2}, {39, -1}, {0, 0}}, nil},
+		{scan.Fold{Kind: scan.FoldMin, Names: []string{"host"}}, 1000, 2000, hosts("", "a", "b", "c"), []int64{1000, 2000}, nil, [][]float64{{2, -38}, {1, -39}, {math.Copysign(0, -1), math.Copysign(0, -1)}}, nil},
+		{scan.Fold{Kind: scan.FoldSum, Names: []string{"host"}}, 1000, 2000, hosts("", "a", "b", "c"), []int64{1000, 2000}, [][]int64{{20, 20}, {20, 20}, {2, 2}}, nil, [][]float64{{math.NaN(), math.NaN()}, {400, -400}, {0, 0}}},
 	} {
 		for _, parallel := range []int{1, 3} {
 			r := everything(scan.Selector{Metric: "m"})
@@ -105,6 +108,11 @@ func testFold(t *testing.T, s Subject) {
 				}
 				if c.values != nil {
 					want.Values = c.values[i]
+				}
+				if c.sums != nil {
+					for _, v := range c.sums[i] {
+						want.Sums = append(want.Sums, exactly([]float64{v}))
+					}
 				}
 				got := found[string(key)]
 				if got != nil {
@@ -188,9 +196,15 @@ func wantSteps(t reporter, got, want *scan.Chunk) {
 	exact := func(a, b float64) bool {
 		return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b) && stale(a) == stale(b)
 	}
-	if !slices.Equal(got.Times, want.Times) || !slices.EqualFunc(got.Values, want.Values, exact) || !slices.Equal(got.Count, want.Count) || got.Series != want.Series {
+	if !slices.Equal(got.Times, want.Times) || !slices.EqualFunc(got.Values, want.Values, exact) || !slices.Equal(got.Count, want.Count) || !slices.EqualFunc(got.Sums, want.Sums, sameSum) || got.Series != want.Series {
 		t.Fatalf("got  %v %v %v of %d series\nwant %v %v %v of %d", got.Times, got.Values, got.Count, got.Series, want.Times, want.Values, want.Count, want.Series)
 	}
+}
+
+// sameSum reports whether two sums are rounded to the same bits, but those of NaN.
+func sameSum(a, b exactsum.Sum) bool {
+	x, y := a.Value(), b.Value()
+	return math.Float64bits(x) == math.Float64bits(y) || math.IsNaN(x) && math.IsNaN(y)
 }
 
 // testDeduplicated asks for the samples of testSteps, of which there is one every 10 s, by intervals.

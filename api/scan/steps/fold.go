@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"unsafe"
 
+	"github.com/tickmesh/tickmesh/api/exactsum"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -28,9 +30,17 @@ type Folder struct {
 // row is one group.
 type row struct {
 	series int64
-	counts []int64   // of series with a value, by step
-	values []float64 // the least or greatest value, by step; nil: the fold has none
+	counts []int64        // of series with a value, by step
+	values []float64      // the least or greatest value, by step; nil: the fold has none
+	sums   []exactsum.Sum // by step; nil: likewise
 }
+
+// What a step of a group takes, by what a fold has of it.
+const (
+	countBytes   = 8
+	extremeBytes = 8
+	sumBytes     = int(unsafe.Sizeof(exactsum.Sum{}))
+)
 
 // rowBytes is about what a group takes beside its key and its cells.
 const rowBytes = 160
@@ -67,7 +77,7 @@ func (f *Folder) Add(key series.Key, times []int64, values []float64) (ok bool, 
 			step, at = int((t-f.request.FirstMs)/f.request.StepMs), t
 		}
 		if v := values[i]; !IsStale(v) {
-			r.add(f.request.Fold.Kind, step, 1, v)
+			f.bytes += r.add(f.request.Fold.Kind, step, 1, v)
 		}
 		step, at = step+1, at+f.request.StepMs
 	}
@@ -86,20 +96,31 @@ func (f *Folder) AddRow(chunk *scan.Chunk) {
 		if len(chunk.Values) > 0 {
 			value = chunk.Values[i]
 		}
-		r.add(f.request.Fold.Kind, int((t-f.request.FirstMs)/f.request.StepMs), count, value)
+		step := int((t - f.request.FirstMs) / f.request.StepMs)
+		if r.sums == nil {
+			r.add(f.request.Fold.Kind, step, count, value)
+			continue
+		}
+		r.counts[step] += count
+		f.bytes += r.sums[step].Merge(&chunk.Sums[i])
 	}
 }
 
-// add takes another value of a step, or the value of several series.
-func (r *row) add(kind scan.FoldKind, step int, count int64, v float64) {
+// add takes another value of a step, or the extreme value of several series, and returns by how many bytes the row
+// has grown.
+func (r *row) add(kind scan.FoldKind, step int, count int64, v float64) (grown int) {
 	first := r.counts[step] == 0
 	r.counts[step] += count
+	if r.sums != nil {
+		return r.sums[step].Add(v)
+	}
 	if r.values == nil {
-		return
+		return 0
 	}
 	if have := &r.values[step]; first || kind == scan.FoldMax && Above(v, *have) || kind == scan.FoldMin && Below(v, *have) {
 		*have = v
 	}
+	return 0
 }
 
 // Above reports whether v takes the place of the greatest value so far. Of zeros the positive
@@ -117,9 +138,15 @@ func (f *Folder) row(key series.Key) *row {
 	r := f.groups[string(key)]
 	if r == nil {
 		r = &row{counts: make([]int64, f.steps)}
-		cellBytes := 8
-		if kind := f.request.Fold.Kind; kind == scan.FoldMin || kind == scan.FoldMax {
-			r.values, cellBytes = make([]float64, f.steps), 16
+		cellBytes := countBytes
+		switch f.request.Fold.Kind {
+		case scan.FoldMin, scan.FoldMax:
+			r.values = make([]float64, f.steps)
+			cellBytes += extremeBytes
+		case scan.FoldSum:
+			r.sums = make([]exactsum.Sum, f.steps)
+			cellBytes += sumBytes
+		case scan.FoldCount, scan.FoldGroup:
 		}
 		f.groups[string(key)] = r
 		f.bytes += rowBytes + len(key) + cellBytes*f.steps
@@ -204,15 +231,18 @@ func (f *Folder) Forget() {
 // fill sets the chunk to a row.
 func (f *Folder) fill(r *row) {
 	c := &f.chunk
-	c.Times, c.Values, c.Count, c.Series = c.Times[:0], c.Values[:0], c.Count[:0], r.series
+	c.Times, c.Values, c.Count, c.Sums, c.Series = c.Times[:0], c.Values[:0], c.Count[:0], c.Sums[:0], r.series
 	for step, n := range r.counts {
 		if n == 0 {
 			continue
 		}
 		c.Times = append(c.Times, f.request.FirstMs+int64(step)*f.request.StepMs)
-		if r.values != nil {
+		switch {
+		case r.values != nil:
 			c.Values = append(c.Values, r.values[step])
-		} else if f.request.Fold.Kind == scan.FoldCount {
+		case r.sums != nil:
+			c.Count, c.Sums = append(c.Count, n), append(c.Sums, r.sums[step])
+		case f.request.Fold.Kind == scan.FoldCount:
 			c.Count = append(c.Count, n)
 		}
 	}

@@ -20,9 +20,8 @@ type Reader interface {
 
 // Scan answers a request for steps by the samples of a reader, as scan.Source has it. Limits of
 // the request bound what is read; BytesMax also bounds what is held here, which is charged to the
-// account. Series of one shard are
-// visited one after the other, and its groups behind them, where the reader's series are in order
-// of their shards.
+// account. Groups are
+// folded over shards; what is visited of them has no Ref.
 func Scan(ctx context.Context, reader Reader, request *scan.Request, visit scan.Visitor) error {
 	return ScanShort(ctx, reader, request, visit, nil)
 }
@@ -35,7 +34,9 @@ const (
 
 // ScanShort is Scan for answers that are sent: the samples of a series that take fewer bytes
 // than its values at the steps go to samples, in one chunk, so that whoever has asked makes
-// the values. Samples that no step can see may be among them.
+// the values. Samples that no step can see may be among them. Series of one shard are
+// visited one after the other, and its groups behind them, where the reader's series are in order
+// of their shards.
 func ScanShort(ctx context.Context, reader Reader, request *scan.Request, visit, samples scan.Visitor) error {
 	if err := request.Steps.Check(); err != nil {
 		return err
@@ -44,7 +45,7 @@ func ScanShort(ctx context.Context, reader Reader, request *scan.Request, visit,
 		return nil
 	}
 	if s := request.Steps; s.Fold != nil && s.Function == scan.StepNewest && s.Count() == 1 {
-		if whole, err := foldLast(ctx, reader, request, visit); whole || err != nil {
+		if whole, err := foldLast(ctx, reader, request, visit, samples != nil); whole || err != nil {
 			return unlessStopped(err)
 		}
 	}
@@ -114,6 +115,9 @@ type scanRun struct {
 	stopped        atomic.Bool
 }
 
+// byShard reports whether the groups of each shard are visited by themselves.
+func (r *scanRun) byShard() bool { return r.samples != nil }
+
 // note remembers that a visitor wants no more: the reader ends without an error then.
 func (r *scanRun) note(err error) error {
 	if errors.Is(err, scan.ErrStopped) {
@@ -155,7 +159,7 @@ func (w *worker) take(chunk *scan.Chunk) error {
 		if err := w.finish(); err != nil {
 			return err
 		}
-		if w.folder != nil && (chunk.Ref.Shard != w.ref.Shard || w.folder.Bytes() > folderBytesMax) {
+		if w.folder != nil && (w.run.byShard() && chunk.Ref.Shard != w.ref.Shard || w.folder.Bytes() > folderBytesMax) {
 			if err := w.flush(); err != nil {
 				return err
 			}
@@ -234,7 +238,11 @@ func (w *worker) finish() error {
 
 // flush visits the groups.
 func (w *worker) flush() error {
-	return w.folder.Visit(series.Ref{Shard: w.ref.Shard}, func(chunk *scan.Chunk) error { return w.run.visit(w.number, chunk) })
+	ref := series.Ref{}
+	if w.run.byShard() {
+		ref.Shard = w.ref.Shard
+	}
+	return w.folder.Visit(ref, func(chunk *scan.Chunk) error { return w.run.visit(w.number, chunk) })
 }
 
 // end visits what is left, once the reader has no more.
@@ -251,9 +259,9 @@ const foldLastBytesMax = 32 << 20
 
 // foldLast folds the newest samples of series, which storage may know without reading samples.
 // Not whole: samples have to be read, as a series has a younger one than the step, or as
-// there are too many groups.
-func foldLast(ctx context.Context, reader Reader, request *scan.Request, visit scan.Visitor) (whole bool, err error) {
-	l := &lastFold{request: request, folders: map[uint16]*Folder{}, bytesMax: foldLastBytesMax, account: scan.Holding{Account: request.Limits.Account}}
+// there are too many groups. Groups are of all shards, or of each.
+func foldLast(ctx context.Context, reader Reader, request *scan.Request, visit scan.Visitor, byShard bool) (whole bool, err error) {
+	l := &lastFold{request: request, byShard: byShard, folders: map[uint16]*Folder{}, bytesMax: foldLastBytesMax, account: scan.Holding{Account: request.Limits.Account}}
 	defer l.account.Close()
 	if limit := request.Limits.BytesMax; limit > 0 {
 		l.bytesMax = int(min(limit, foldLastBytesMax))
@@ -273,9 +281,10 @@ func foldLast(ctx context.Context, reader Reader, request *scan.Request, visit s
 	return true, nil
 }
 
-// lastFold is the groups of each shard, of newest samples.
+// lastFold is groups of newest samples.
 type lastFold struct {
 	request  *scan.Request
+	byShard  bool // else all are in the folder of shard 0
 	folders  map[uint16]*Folder
 	bytes    int
 	bytesMax int
@@ -292,10 +301,14 @@ func (l *lastFold) add(p scan.Point) error {
 		return scan.ErrStopped
 	}
 	l.points++
-	f := l.folders[p.Ref.Shard]
+	shard := uint16(0)
+	if l.byShard {
+		shard = p.Ref.Shard
+	}
+	f := l.folders[shard]
 	if f == nil {
 		f = NewFolder(l.request.Steps)
-		l.folders[p.Ref.Shard] = f
+		l.folders[shard] = f
 	}
 	l.bytes -= f.Bytes()
 	l.times[0], l.values[0] = p.TimeMs, p.Value
