@@ -3,6 +3,7 @@ package exactsum
 import (
 	"math"
 	"math/bits"
+	"unsafe"
 )
 
 // Word i of a sum counts units of 2^(64·i-1074).
@@ -41,6 +42,14 @@ type Sum struct {
 	small [smallWords]uint64
 	large *[wordsAll]uint64 // nil: the small form counts
 	flags uint8
+}
+
+// Bytes returns what the sum holds, with itself.
+func (s *Sum) Bytes() int {
+	if s.large != nil {
+		return int(unsafe.Sizeof(*s)) + LargeBytes
+	}
+	return int(unsafe.Sizeof(*s))
 }
 
 // Add adds a value and returns by how many bytes the sum has grown: LargeBytes or 0.

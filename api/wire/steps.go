@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/exactsum"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -69,10 +70,36 @@ func SetStepColumns(m *tickmeshv1.Columns, c *scan.Chunk, s *scan.Steps) {
 	m.Counts = append(m.Counts[:0], c.Count...)
 }
 
+// AppendSums appends the sums of a row.
+func AppendSums(dst []byte, sums []exactsum.Sum) []byte {
+	for i := range sums {
+		dst = sums[i].Append(dst)
+	}
+	return dst
+}
+
+// toSums returns so many sums that AppendSums has appended.
+func toSums(src []byte, count int) (sums []exactsum.Sum, err error) {
+	if count == 0 && len(src) == 0 {
+		return nil, nil
+	}
+	sums = make([]exactsum.Sum, count)
+	for i := range sums {
+		if src, err = sums[i].Decode(src); err != nil {
+			return nil, fmt.Errorf("%w: sum %d of %d of a row: %w", ErrInvalid, i, count, err)
+		}
+	}
+	if len(src) > 0 {
+		return nil, fmt.Errorf("%w: %d bytes behind the %d sums of a row", ErrInvalid, len(src), count)
+	}
+	return sums, nil
+}
+
 // SetStepChunk sets the columns of c to those of a message that SetStepColumns has made for
-// the same steps, of so many folded series, as SetChunk does. Errors: ErrInvalid when there are
+// the same steps, of so many folded series, as SetChunk does, and to sums that AppendSums has
+// appended. Errors: ErrInvalid when there are
 // other columns than the steps ask for, or steps that they do not have.
-func SetStepChunk(c *scan.Chunk, m *tickmeshv1.Columns, s *scan.Steps, folded uint64) error {
+func SetStepChunk(c *scan.Chunk, m *tickmeshv1.Columns, s *scan.Steps, folded uint64, sums []byte) error {
 	number, count := int64(0), int64(s.Count())
 	times := slices.Grow(c.Times[:0], min(len(m.GetTimeDeltasMs()), s.Count()))
 	for i, d := range m.GetTimeDeltasMs() {
@@ -82,13 +109,15 @@ func SetStepChunk(c *scan.Chunk, m *tickmeshv1.Columns, s *scan.Steps, folded ui
 		number += d
 		times = append(times, s.FirstMs+number*s.StepMs)
 	}
-	values, counts := len(times), 0
+	values, counts, summed := len(times), 0, 0
 	switch {
 	case folded == 0:
 	case s.Fold == nil || folded > uint64(series.IDMax): // of one shard; sums of all shards are far from 64 bits
 		return fmt.Errorf("%w: a row of %d series that was not asked for", ErrInvalid, folded)
 	case s.Fold.Kind == scan.FoldCount:
 		values, counts = 0, len(times)
+	case s.Fold.Kind == scan.FoldSum:
+		values, counts, summed = 0, len(times), len(times)
 	case s.Fold.Kind == scan.FoldGroup:
 		values = 0
 	}
@@ -100,6 +129,10 @@ func SetStepChunk(c *scan.Chunk, m *tickmeshv1.Columns, s *scan.Steps, folded ui
 			return fmt.Errorf("%w: %d of %d series have a value", ErrInvalid, n, folded)
 		}
 	}
-	*c = scan.Chunk{Key: c.Key, Ref: c.Ref, Times: times, Values: orNil(m.GetValues()), Count: orNil(m.GetCounts()), Series: int64(folded)}
+	exact, err := toSums(sums, summed)
+	if err != nil {
+		return err
+	}
+	*c = scan.Chunk{Key: c.Key, Ref: c.Ref, Times: times, Values: orNil(m.GetValues()), Count: orNil(m.GetCounts()), Sums: exact, Series: int64(folded)}
 	return nil
 }

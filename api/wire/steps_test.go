@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tickmesh/tickmesh/api/exactsum"
 	"github.com/tickmesh/tickmesh/api/scan"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
@@ -43,7 +45,7 @@ func TestSteps(t *testing.T) {
 			t.Errorf("an older version takes it for %v of all samples", m.GetFunction())
 		}
 	}
-	if len(nodev1.StepFunction_name) != int(scan.StepLast)+1 || len(nodev1.FoldKind_name) != int(scan.FoldMax)+1 {
+	if len(nodev1.StepFunction_name) != int(scan.StepLast)+1 || len(nodev1.FoldKind_name) != int(scan.FoldSum)+1 {
 		t.Error("messages and requests have other functions")
 	}
 	m := FromSteps(someSteps(&scan.Fold{Kind: scan.FoldMin}))
@@ -72,6 +74,9 @@ func TestSteps(t *testing.T) {
 func TestStepColumns(t *testing.T) {
 	count := someSteps(&scan.Fold{Kind: scan.FoldCount})
 	group := someSteps(&scan.Fold{Kind: scan.FoldGroup})
+	sum := someSteps(&scan.Fold{Kind: scan.FoldSum})
+	sums := sumsOf([]float64{1, 0x1p-60}, []float64{-1e300})
+	two := &tickmeshv1.Columns{TimeDeltasMs: []int64{1, 1}, Counts: []int64{2, 1}}
 	for _, c := range []struct {
 		steps *scan.Steps
 		chunk scan.Chunk
@@ -79,12 +84,13 @@ func TestStepColumns(t *testing.T) {
 		{someSteps(nil), scan.Chunk{Times: []int64{-5000, -4000, 60_000}, Values: []float64{1, math.Float64frombits(scan.StaleBits), math.NaN()}}},
 		{count, scan.Chunk{Times: []int64{1000, 2000}, Count: []int64{7, 3}, Series: 7}},
 		{group, scan.Chunk{Times: []int64{60_000}, Series: 1}},
+		{sum, scan.Chunk{Times: []int64{0, 1000}, Count: []int64{2, 1}, Sums: sums, Series: 2}},
 		{group, scan.Chunk{Times: []int64{0}, Values: []float64{2}}}, // a series by itself
 	} {
 		var m tickmeshv1.Columns
 		SetStepColumns(&m, &c.chunk, c.steps)
 		var got scan.Chunk
-		if err := SetStepChunk(&got, &m, c.steps, uint64(c.chunk.Series)); err != nil || !sameRow(&got, &c.chunk) {
+		if err := SetStepChunk(&got, &m, c.steps, uint64(c.chunk.Series), AppendSums(nil, c.chunk.Sums)); err != nil || !sameRow(&got, &c.chunk) {
 			t.Errorf("%+v came back as %+v, %v", c.chunk, got, err)
 		}
 	}
@@ -92,28 +98,45 @@ func TestStepColumns(t *testing.T) {
 		steps  *scan.Steps
 		m      *tickmeshv1.Columns
 		series uint64
+		sums   []byte
 	}{
-		"no such step":             {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{66}, Values: []float64{1}}, 0},
-		"a sum of steps":           {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{40, 40}, Values: []float64{1, 2}}, 0},
-		"a negative step":          {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{-1}, Values: []float64{1}}, 0},
-		"steps that do not grow":   {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1, 0}, Values: []float64{1, 2}}, 0},
-		"too few values":           {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1, 1}, Values: []float64{1}}, 0},
-		"a row without a fold":     {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2},
-		"values instead of counts": {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2},
-		"more than there are":      {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{3}}, 2},
-		"none":                     {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{0}}, 2},
-		"values of groups":         {group, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2},
-		"too many series":          {group, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}}, 1 << 63},
-		"more than a shard has":    {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{1 << 62}}, 1 << 62},
+		"no such step":             {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{66}, Values: []float64{1}}, 0, nil},
+		"a sum of steps":           {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{40, 40}, Values: []float64{1, 2}}, 0, nil},
+		"a negative step":          {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{-1}, Values: []float64{1}}, 0, nil},
+		"steps that do not grow":   {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1, 0}, Values: []float64{1, 2}}, 0, nil},
+		"too few values":           {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1, 1}, Values: []float64{1}}, 0, nil},
+		"a row without a fold":     {someSteps(nil), &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2, nil},
+		"values instead of counts": {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2, nil},
+		"more than there are":      {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{3}}, 2, nil},
+		"none":                     {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{0}}, 2, nil},
+		"values of groups":         {group, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 2, nil},
+		"too many series":          {group, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}}, 1 << 63, nil},
+		"more than a shard has":    {count, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Counts: []int64{1 << 62}}, 1 << 62, nil},
+		"fewer sums than counts":   {sum, two, 2, AppendSums(nil, sums[:1])},
+		"more sums than counts":    {sum, two, 2, AppendSums(AppendSums(nil, sums), sums[:1])},
+		"sums of counts":           {count, two, 2, AppendSums(nil, sums)},
+		"sums of a series":         {sum, &tickmeshv1.Columns{TimeDeltasMs: []int64{1}, Values: []float64{1}}, 0, AppendSums(nil, sums[:1])},
 	} {
-		if err := SetStepChunk(new(scan.Chunk), c.m, c.steps, c.series); !errors.Is(err, ErrInvalid) {
+		if err := SetStepChunk(new(scan.Chunk), c.m, c.steps, c.series, c.sums); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func sameRow(a, b *scan.Chunk) bool {
-	return slices.Equal(a.Times, b.Times) && slices.Equal(bitsOf(a.Values), bitsOf(b.Values)) && slices.Equal(a.Count, b.Count) && a.Series == b.Series
+	return slices.Equal(a.Times, b.Times) && slices.Equal(bitsOf(a.Values), bitsOf(b.Values)) && slices.Equal(a.Count, b.Count) && a.Series == b.Series &&
+		bytes.Equal(AppendSums(nil, a.Sums), AppendSums(nil, b.Sums))
+}
+
+// sumsOf returns the sum of each list.
+func sumsOf(lists ...[]float64) []exactsum.Sum {
+	sums := make([]exactsum.Sum, len(lists))
+	for i, values := range lists {
+		for _, v := range values {
+			sums[i].Add(v)
+		}
+	}
+	return sums
 }
 
 // FuzzStepMessages: what is taken for a request is within its bounds, and a row that is taken has
@@ -128,10 +151,10 @@ func FuzzStepMessages(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b, uint64(0))
-		f.Add(b, uint64(2))
+		f.Add(b, uint64(0), []byte{})
+		f.Add(b, uint64(2), AppendSums(nil, sumsOf([]float64{1, 0.1}, []float64{-1e300})))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, series uint64) {
+	f.Fuzz(func(t *testing.T, b []byte, series uint64, sums []byte) {
 		var request nodev1.Steps
 		if proto.Unmarshal(b, &request) == nil {
 			s, err := ToSteps(&request)
@@ -146,9 +169,9 @@ func FuzzStepMessages(f *testing.F) {
 		if proto.Unmarshal(b, &columns) != nil {
 			return
 		}
-		for _, s := range []*scan.Steps{someSteps(nil), someSteps(&scan.Fold{Kind: scan.FoldCount}), someSteps(&scan.Fold{Kind: scan.FoldGroup}), someSteps(&scan.Fold{Kind: scan.FoldMax})} {
+		for _, s := range []*scan.Steps{someSteps(nil), someSteps(&scan.Fold{Kind: scan.FoldCount}), someSteps(&scan.Fold{Kind: scan.FoldGroup}), someSteps(&scan.Fold{Kind: scan.FoldMax}), someSteps(&scan.Fold{Kind: scan.FoldSum})} {
 			var chunk, again scan.Chunk
-			if err := SetStepChunk(&chunk, &columns, s, series); err != nil {
+			if err := SetStepChunk(&chunk, &columns, s, series, sums); err != nil {
 				if !errors.Is(err, ErrInvalid) {
 					t.Fatalf("an error without a kind: %v", err)
 				}
@@ -161,7 +184,7 @@ func FuzzStepMessages(f *testing.F) {
 			}
 			var m tickmeshv1.Columns
 			SetStepColumns(&m, &chunk, s)
-			if err := SetStepChunk(&again, &m, s, series); err != nil || !sameRow(&chunk, &again) {
+			if err := SetStepChunk(&again, &m, s, series, AppendSums(nil, chunk.Sums)); err != nil || !sameRow(&chunk, &again) {
 				t.Fatalf("%+v came back as %+v, %v", chunk, again, err)
 			}
 		}

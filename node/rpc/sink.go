@@ -98,7 +98,7 @@ func (s *scanSink) Chunk(c *scan.Chunk) error {
 func (s *scanSink) Steps(c *scan.Chunk) error {
 	columns := &tickmeshv1.Columns{}
 	wire.SetStepColumns(columns, c, s.steps)
-	return s.add(c, &nodev1.Chunk{Columns: columns, Steps: true, Series: uint64(c.Series)})
+	return s.add(c, &nodev1.Chunk{Columns: columns, Steps: true, Series: uint64(c.Series), Sums: wire.AppendSums(nil, c.Sums)})
 }
 
 // add adds the message of a chunk.
@@ -123,7 +123,7 @@ func (s *scanSink) add(c *scan.Chunk, m *nodev1.Chunk) error {
 		s.tellLocked(0)
 	}
 	s.pending.Chunks = append(s.pending.Chunks, m)
-	return s.addedLocked(len(m.Key) + columnsBytes(m.GetColumns()) + 4*fieldBytes)
+	return s.addedLocked(len(m.Key) + columnsBytes(m.GetColumns()) + len(m.Sums) + 4*fieldBytes)
 }
 
 // columnsBytes is about the encoded size.

@@ -325,7 +325,7 @@ func (c *scanCall) give(ctx context.Context) error {
 func (r *scanRun) decode(c *scan.Chunk, m *tickmeshv1.Columns) error {
 	var err error
 	if r.request.Steps != nil {
-		err = wire.SetStepChunk(c, m, r.request.Steps, 0)
+		err = wire.SetStepChunk(c, m, r.request.Steps, 0, nil)
 	} else if err = wire.SetChunk(c, m); err == nil {
 		return r.complete(c)
 	}

@@ -161,10 +161,16 @@ func (c *foldCall) addChunk(m *nodev1.Chunk) error {
 		return fmt.Errorf("%w: a row within series %d of shard %d", wire.ErrInternal, c.id, c.shard)
 	}
 	row := &scan.Chunk{}
-	if err := wire.SetStepChunk(row, m.GetColumns(), c.request.Steps, m.GetSeries()); err != nil {
+	if err := wire.SetStepChunk(row, m.GetColumns(), c.request.Steps, m.GetSeries(), m.GetSums()); err != nil {
 		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
 	}
-	return c.addRow(m.GetShard(), m.GetKey(), row)
+	if row.Series > 0 || len(row.Times) == 0 {
+		return c.addRow(m.GetShard(), m.GetKey(), row)
+	}
+	if _, err := c.group.find(m.GetShard()); err != nil {
+		return err
+	}
+	return c.addSeries(m.GetShard(), m.GetKey(), row.Times, row.Values)
 }
 
 // addRow holds a row, which is the call's from now on.
@@ -176,7 +182,11 @@ func (c *foldCall) addRow(shard uint32, key series.Key, row *scan.Chunk) error {
 		return fmt.Errorf("%w: a row of shard %d: %w", wire.ErrInternal, shard, err)
 	}
 	row.Key = key
-	return c.add(shard, row, len(key)+columnBytes*len(row.Times)+rowBytes)
+	bytes := len(key) + columnBytes*len(row.Times) + rowBytes
+	for i := range row.Sums {
+		bytes += row.Sums[i].Bytes()
+	}
+	return c.add(shard, row, bytes)
 }
 
 // rowBytes is about what a row takes beside its key and its columns.
@@ -207,16 +217,22 @@ func (c *foldCall) addSamples(m *nodev1.Chunk) error {
 	if err != nil || len(times) == 0 {
 		return err
 	}
-	if c.folded != c.shard {
+	return c.addSeries(c.shard, c.key, times, values)
+}
+
+// addSeries folds the values at steps of a series of a node that does not fold, or not as it was asked to. One that
+// is visited by itself is held as it is.
+func (c *foldCall) addSeries(shard uint32, key series.Key, times []int64, values []float64) error {
+	if c.folded != shard {
 		if err := c.flush(); err != nil {
 			return err
 		}
-		c.folded = c.shard
+		c.folded = shard
 	}
-	if ok, err := c.folder.Add(c.key, times, values); err != nil {
+	if ok, err := c.folder.Add(key, times, values); err != nil {
 		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
 	} else if !ok {
-		return c.addRow(c.shard, c.key, &scan.Chunk{Times: times, Values: slices.Clone(values)})
+		return c.addRow(shard, key, &scan.Chunk{Times: times, Values: slices.Clone(values)})
 	}
 	if c.folder.Bytes() < foldedBytesMax {
 		return nil
@@ -232,7 +248,7 @@ const foldedBytesMax = 256 << 10
 func (c *foldCall) flush() error {
 	return c.folder.Visit(series.Ref{}, func(row *scan.Chunk) error {
 		return c.addRow(c.folded, slices.Clone(row.Key), &scan.Chunk{
-			Times: slices.Clone(row.Times), Values: slices.Clone(row.Values), Count: slices.Clone(row.Count), Series: row.Series,
+			Times: slices.Clone(row.Times), Values: slices.Clone(row.Values), Count: slices.Clone(row.Count), Sums: slices.Clone(row.Sums), Series: row.Series,
 		})
 	})
 }

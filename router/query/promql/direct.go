@@ -120,11 +120,13 @@ func expanding(err error) error { return fmt.Errorf("expanding series: %w", err)
 
 // finish sets the value of the result.
 func (d *directQuery) finish(result *promql.Result, matrix promql.Matrix) *promql.Result {
+	if d.span.step > 0 || d.aggregate != nil {
+		slices.SortFunc(matrix, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
+	}
 	if d.span.step == 0 {
 		result.Value = vectorOf(matrix, d.span.start.UnixMilli())
 		return result
 	}
-	slices.SortFunc(matrix, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
 	result.Value = matrix
 	return result
 }
@@ -138,8 +140,12 @@ func (d *directQuery) grid() grid {
 	return g
 }
 
-// ordered returns the columns in the order in which the engine would see them.
+// ordered returns the columns in the order in which the engine would see them, or in any where that does not
+// matter: no aggregation that is done here depends on it.
 func (d *directQuery) ordered(runs [][]column) []ranked {
+	if d.aggregate != nil {
+		return rank(runs, orderNone, d.queryable.parallel)
+	}
 	return rank(runs, d.queryable.plan.order, d.queryable.parallel)
 }
 

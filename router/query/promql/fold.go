@@ -20,7 +20,7 @@ import (
 
 // An aggregation whose result does not depend on the order of series is done where these are
 // stored: a row comes of each group and shard, instead of all series. That is count, group, min
-// and max. Sums of floats have other bits in another order, so that for these all series come.
+// and max, and sum and avg, as sums are exact until they are rounded once (package exactsum).
 
 // foldOf returns what stands for an aggregation in a request; nil: the source cannot do it.
 func foldOf(a *parser.AggregateExpr, ranged *rangedCall) *scan.Fold {
@@ -34,6 +34,8 @@ func foldOf(a *parser.AggregateExpr, ranged *rangedCall) *scan.Fold {
 		f.Kind = scan.FoldMin
 	case parser.MAX:
 		f.Kind = scan.FoldMax
+	case parser.SUM, parser.AVG:
+		f.Kind = scan.FoldSum
 	default:
 		return nil
 	}
@@ -89,7 +91,7 @@ func (d *directQuery) folded(ctx context.Context, reader *querier, g grid) (matr
 	if d.ranged != nil && rows.Len() > 0 {
 		notes = d.ranged.notes()
 	}
-	matrix, err = matrixOfRows(r.entry, rows, fold.Kind, offsetMs, d.samplesMax)
+	matrix, err = matrixOfRows(r.entry, rows, d.aggregate.Op, offsetMs, d.samplesMax)
 	return matrix, notes, true, err
 }
 
@@ -178,8 +180,8 @@ func (f *foldReading) scan(ctx context.Context, selector *scan.Selector, folders
 	return nil
 }
 
-// matrixOfRows returns groups in the order of their labels.
-func matrixOfRows(entry *admission.Entry, rows *steps.Folder, kind scan.FoldKind, offsetMs int64, samplesMax int) (promql.Matrix, error) {
+// matrixOfRows returns groups.
+func matrixOfRows(entry *admission.Entry, rows *steps.Folder, op parser.ItemType, offsetMs int64, samplesMax int) (promql.Matrix, error) {
 	const groupBytes, pointBytes = 96, 16
 	matrix := make(promql.Matrix, 0, rows.Len())
 	var kept slab.Slab[promql.FPoint]
@@ -198,14 +200,7 @@ func matrixOfRows(entry *admission.Entry, rows *steps.Folder, kind scan.FoldKind
 			return promql.ErrTooManySamples("query execution")
 		}
 		for i, t := range row.Times {
-			points[i] = promql.FPoint{T: t + offsetMs, F: 1}
-			switch kind {
-			case scan.FoldCount:
-				points[i].F = float64(row.Count[i])
-			case scan.FoldMin, scan.FoldMax:
-				points[i].F = row.Values[i]
-			case scan.FoldGroup:
-			}
+			points[i] = promql.FPoint{T: t + offsetMs, F: rowValue(row, op, i)}
 		}
 		matrix = append(matrix, promql.Series{Metric: named, Floats: points})
 		return nil
@@ -213,8 +208,22 @@ func matrixOfRows(entry *admission.Entry, rows *steps.Folder, kind scan.FoldKind
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(matrix, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
 	return matrix, nil
+}
+
+// rowValue returns what an aggregation has of a group at one of its times.
+func rowValue(row *scan.Chunk, op parser.ItemType, at int) float64 {
+	switch op {
+	case parser.COUNT:
+		return float64(row.Count[at])
+	case parser.MIN, parser.MAX:
+		return row.Values[at]
+	case parser.SUM:
+		return sumOf(&row.Sums[at])
+	case parser.AVG:
+		return meanOf(&row.Sums[at], row.Count[at])
+	}
+	return 1
 }
 
 // groupLabels returns the labels of a group: those of its key, which has no metric if the group

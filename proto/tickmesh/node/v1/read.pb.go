@@ -154,6 +154,8 @@ const (
 	FoldKind_FOLD_KIND_MIN FoldKind = 3
 	// The greatest; of zeros, the positive one.
 	FoldKind_FOLD_KIND_MAX FoldKind = 4
+	// The exact sum, and how many series have a value.
+	FoldKind_FOLD_KIND_SUM FoldKind = 5
 )
 
 // Enum value maps for FoldKind.
@@ -164,6 +166,7 @@ var (
 		2: "FOLD_KIND_GROUP",
 		3: "FOLD_KIND_MIN",
 		4: "FOLD_KIND_MAX",
+		5: "FOLD_KIND_SUM",
 	}
 	FoldKind_value = map[string]int32{
 		"FOLD_KIND_UNSPECIFIED": 0,
@@ -171,6 +174,7 @@ var (
 		"FOLD_KIND_GROUP":       2,
 		"FOLD_KIND_MIN":         3,
 		"FOLD_KIND_MAX":         4,
+		"FOLD_KIND_SUM":         5,
 	}
 )
 
@@ -645,9 +649,11 @@ type Chunk struct {
 	// or of a row, comes in one such chunk.
 	Steps bool `protobuf:"varint,6,opt,name=steps,proto3" json:"steps,omitempty"`
 	// The columns are a row of a group of so many series, whose key says what they have in common,
-	// and id counts the rows of the shard. There are values; or counts, of COUNT; or neither,
+	// and id counts the rows of the shard. There are values; or counts, of COUNT; counts and sums, of SUM; or neither,
 	// of GROUP. A group may have several rows. 0: of one series.
-	Series        uint64 `protobuf:"varint,7,opt,name=series,proto3" json:"series,omitempty"`
+	Series uint64 `protobuf:"varint,7,opt,name=series,proto3" json:"series,omitempty"`
+	// Of SUM: the exact sum at each step, one after the other, as api/exactsum encodes them.
+	Sums          []byte `protobuf:"bytes,8,opt,name=sums,proto3" json:"sums,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,6 +735,13 @@ func (x *Chunk) GetSeries() uint64 {
 		return x.Series
 	}
 	return 0
+}
+
+func (x *Chunk) GetSums() []byte {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
 }
 
 // ScanResponse is a part of the answer. Within a shard series come in growing
@@ -1809,7 +1822,7 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\bparallel\x18\b \x01(\rR\bparallel\x12-\n" +
 	"\x05steps\x18\t \x01(\v2\x17.tickmesh.node.v1.StepsR\x05steps\x12\x1a\n" +
 	"\bsnapshot\x18\n" +
-	" \x01(\tR\bsnapshot\"\xbc\x01\n" +
+	" \x01(\tR\bsnapshot\"\xd0\x01\n" +
 	"\x05Chunk\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x10\n" +
@@ -1818,7 +1831,8 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\n" +
 	"series_end\x18\x05 \x01(\bR\tseriesEnd\x12\x14\n" +
 	"\x05steps\x18\x06 \x01(\bR\x05steps\x12\x16\n" +
-	"\x06series\x18\a \x01(\x04R\x06series\"\xa8\x01\n" +
+	"\x06series\x18\a \x01(\x04R\x06series\x12\x12\n" +
+	"\x04sums\x18\b \x01(\fR\x04sums\"\xa8\x01\n" +
 	"\fScanResponse\x12/\n" +
 	"\x06chunks\x18\x01 \x03(\v2\x17.tickmesh.node.v1.ChunkR\x06chunks\x12.\n" +
 	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\x12&\n" +
@@ -1909,13 +1923,14 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\x14STEP_FUNCTION_STDDEV\x10\x0f\x12\x18\n" +
 	"\x14STEP_FUNCTION_STDVAR\x10\x10\x12\x19\n" +
 	"\x15STEP_FUNCTION_PRESENT\x10\x11\x12\x16\n" +
-	"\x12STEP_FUNCTION_LAST\x10\x12*u\n" +
+	"\x12STEP_FUNCTION_LAST\x10\x12*\x88\x01\n" +
 	"\bFoldKind\x12\x19\n" +
 	"\x15FOLD_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fFOLD_KIND_COUNT\x10\x01\x12\x13\n" +
 	"\x0fFOLD_KIND_GROUP\x10\x02\x12\x11\n" +
 	"\rFOLD_KIND_MIN\x10\x03\x12\x11\n" +
-	"\rFOLD_KIND_MAX\x10\x04B<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
+	"\rFOLD_KIND_MAX\x10\x04\x12\x11\n" +
+	"\rFOLD_KIND_SUM\x10\x05B<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
 
 var (
 	file_tickmesh_node_v1_read_proto_rawDescOnce sync.Once
