@@ -453,7 +453,7 @@ func (n *fakeNode) scanShard(ctx context.Context, r *rpc.ScanRequest, shard uint
 			copied := &scan.Chunk{
 				Key: slices.Clone(c.Key), Ref: series.Ref{Shard: shard, ID: id}, Times: slices.Clone(c.Times), Values: slices.Clone(c.Values),
 				Sum: slices.Clone(c.Sum), Count: slices.Clone(c.Count), Min: slices.Clone(c.Min), Max: slices.Clone(c.Max),
-				First: slices.Clone(c.First), Last: slices.Clone(c.Last), Digest: slices.Clone(c.Digest), Series: c.Series,
+				First: slices.Clone(c.First), Last: slices.Clone(c.Last), Digest: slices.Clone(c.Digest), Sums: slices.Clone(c.Sums), Series: c.Series,
 			}
 			chunks[id] = append(chunks[id], part{copied, send})
 			return nil

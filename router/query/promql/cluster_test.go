@@ -51,13 +51,18 @@ type labNode struct {
 	rpc.Node
 	number  int
 	storage *node.Node
-	old     atomic.Bool // of a version that does not know of steps
+	old     atomic.Bool   // of a version that does not know of steps
+	foldMax atomic.Uint32 // the last kind of fold that its version knows; 0: all
 }
 
 func (n *labNode) Scan(ctx context.Context, r *rpc.ScanRequest, sink rpc.ScanSink) error {
 	if n.old.Load() {
 		plain := *r
 		plain.Steps = nil
+		r = &plain
+	} else if most := n.foldMax.Load(); most > 0 && r.Steps != nil && r.Steps.Fold != nil && r.Steps.Fold.Kind > scan.FoldKind(most) {
+		plain, at := *r, *r.Steps
+		plain.Steps, at.Fold = &at, nil // as wire.ToSteps has it
 		r = &plain
 	}
 	return n.Node.Scan(ctx, r, sink)
@@ -168,7 +173,7 @@ func (c *labCluster) write(b *labBatch) {
 }
 
 // TestDirectInCluster: values that nodes have made, and groups that they have folded, are those of
-// the engine; also while one of the nodes, or all, are of an older version and send samples.
+// the engine; also while one of the nodes, or all, are of an older version and send samples, or of one that folds no sums.
 func TestDirectInCluster(t *testing.T) {
 	c := newLabCluster(t)
 	draws := 0
@@ -178,6 +183,7 @@ func TestDirectInCluster(t *testing.T) {
 		old := rapid.IntRange(0, labNodes).Draw(t, "old nodes")
 		for i := range c.nodes {
 			c.nodes[i].old.Store(i < old)
+			c.nodes[i].foldMax.Store(uint32(rapid.SampledFrom([]scan.FoldKind{0, scan.FoldMax}).Draw(t, "fold")))
 		}
 		b := &labBatch{}
 		memory := randomSeries(t, database, func(key series.Key, s series.Sample) { b.add(key, s) })
@@ -220,8 +226,11 @@ func TestBytesMoved(t *testing.T) {
 		{`rate(requests_total[5m])`, hour, 6, scan.Selector{Metric: "requests_total"}, 300_000},
 		{`requests_total`, hour, 5, scan.Selector{Metric: "requests_total"}, 300_000},
 		{`max by (region) (rate(requests_total[5m]))`, hour, 15, scan.Selector{Metric: "requests_total"}, 300_000},
+		{`sum by (region) (rate(requests_total[5m]))`, hour, 15, scan.Selector{Metric: "requests_total"}, 300_000},
+		{`avg(requests_total)`, hour, 60, scan.Selector{Metric: "requests_total"}, 300_000},
 		{`count(requests_total)`, hour, 200, scan.Selector{Metric: "requests_total"}, 300_000},
 		{`count(many)`, instant, 30, scan.Selector{Metric: "many"}, 0},
+		{`sum(many)`, instant, 30, scan.Selector{Metric: "many"}, 0},
 		{`max by (region) (many)`, instant, 30, scan.Selector{Metric: "many"}, 0},
 	} {
 		c.sent.Store(0)
