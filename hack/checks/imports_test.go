@@ -28,9 +28,10 @@ var outsideKubernetes = []string{"sigs.k8s.io/controller-runtime", "k8s.io/clien
 
 var directions = []direction{
 	{"api/series", nil, []string{"."}, "the border values use the standard library only"},
-	{"api/scan", []string{"api/series"}, []string{"."}, "the border values use the standard library only"},
+	{"api/scan", []string{"api/exactsum", "api/series"}, []string{"."}, "the border values use the standard library only"},
+	{"api/exactsum", nil, []string{".", "os", "net", "time"}, "arithmetic"},
 	{"api", []string{"api", "proto"}, nil, "the API knows no role"},
-	{"api/wire", []string{"api/series", "api/scan", "api/shardmap", "proto"}, nil, "messages of border values and errors; who sends them is no matter"},
+	{"api/wire", []string{"api/exactsum", "api/series", "api/scan", "api/shardmap", "proto"}, nil, "messages of border values and errors; who sends them is no matter"},
 	{"api/certificate", nil, []string{".", "os", "net"}, "certificates are values; the clock is an argument, files are somebody else's"},
 	{"api/handshake", []string{"api/certificate", "api/wire", "proto"}, nil, "who talks to whom, whatever they say afterwards"},
 	{"api/backoff", nil, []string{"."}, "the wait knows neither clock nor what it is for"},
@@ -160,7 +161,7 @@ var directions = []direction{
 	{"router/query/admission", []string{"api/access", "api/budget", "api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
 	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
 	{"router/metadata", []string{"api/kept", "api/shardmap"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "what metrics mean knows no language"},
-	{"router/query", []string{"api/jsontext", "api/endpoint", "api/guard", "api/series", "api/scan", "router/query", "router/metadata", "api/access", "api/processor"}, nil, "queries know no ingest"},
+	{"router/query", []string{"api/jsontext", "api/endpoint", "api/exactsum", "api/guard", "api/series", "api/scan", "router/query", "router/metadata", "api/access", "api/processor"}, nil, "queries know no ingest"},
 }
 
 func TestImportDirections(t *testing.T) {
