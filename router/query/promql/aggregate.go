@@ -84,7 +84,7 @@ func aggregate(ctx context.Context, e *parser.AggregateExpr, input []column, sta
 		return groups, nil
 	}
 	inBlock := max(1, min(count, cellsMax/len(groups)))
-	const seriesBytes, groupBytes, cellBytes, pointBytes = 16, 96, 64, 16
+	const seriesBytes, groupBytes, cellBytes, pointBytes = 16, 96, 40, 16
 	entry := admission.Of(ctx)
 	if err := entry.Take(int64(seriesBytes*len(input) + (groupBytes+cellBytes*inBlock)*len(groups))); err != nil {
 		return nil, err
