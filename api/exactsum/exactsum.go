@@ -33,6 +33,37 @@ func (s *Sum) Add(v float64) (grown int) {
 	return s.addSlow(v)
 }
 
+// AddAll adds values as Add does, faster.
+func (s *Sum) AddAll(values []float64) (grown int) {
+	for len(values) > 0 {
+		if s.large == nil {
+			n := s.addMany(values)
+			if values = values[n:]; len(values) == 0 {
+				break
+			}
+		}
+		grown += s.addSlow(values[0])
+		values = values[1:]
+	}
+	return grown
+}
+
+// addMany adds values while two numbers are enough and returns how many it has added.
+func (s *Sum) addMany(values []float64) (added int) {
+	first, rest := -s.negated, s.rest // in registers
+	for _, v := range values {
+		sum, off := twoSum(first, v)
+		more, left := twoSum(rest, off)
+		if left != 0 {
+			break
+		}
+		first, rest = sum, more
+		added++
+	}
+	s.negated, s.rest = -first, rest
+	return added
+}
+
 // addTo makes the sum that of three numbers. Not ok: two have no room for it.
 func (s *Sum) addTo(first, rest, v float64) (ok bool) {
 	first, off := twoSum(first, v)

@@ -81,7 +81,11 @@ func check(t interface {
 	if rest, err := decoded.Decode(append(bytes.Clone(text), "after"...)); err != nil || string(rest) != "after" || len(text) > EncodedBytesMax {
 		t.Fatalf("%x of %v: %q behind, %v", text, values, rest, err)
 	}
-	for name, s := range map[string]*Sum{"whole": whole, "in parts": parts, "in another order": mirrored, "decoded": &decoded} {
+	atOnce := sumOf(values[:cut])
+	if grown := atOnce.AddAll(values[cut:]); grown != atOnce.Bytes()-sumOf(values[:cut]).Bytes() {
+		t.Fatalf("%v: a sum has grown by %d bytes and takes %d", values, grown, atOnce.Bytes())
+	}
+	for name, s := range map[string]*Sum{"at once": atOnce, "whole": whole, "in parts": parts, "in another order": mirrored, "decoded": &decoded} {
 		if got := s.Value(); !same(got, sum) {
 			t.Fatalf("%v, %s: the sum is %v (%x), want %v (%x)", values, name, got, math.Float64bits(got), sum, math.Float64bits(sum))
 		}

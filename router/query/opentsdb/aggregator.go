@@ -35,9 +35,11 @@ const (
 // aggregator is one aggregation function. The same function merges series and
 // downsamples one series.
 type aggregator struct {
-	name      string
-	between   interpolation
-	reduce    func(values []float64) float64 // may reorder values, never empty
+	name    string
+	between interpolation
+	reduce  func(values []float64) float64 // may reorder values, never empty
+	// across is reduce for series in any order; nil: reduce needs those in the order of their keys.
+	across    func(values []float64) float64
 	selection selection
 	keep      int            // series that topN and bottomN keep
 	pushed    scan.Aggregate // what a scan by windows has to carry; 0: samples are needed
@@ -65,23 +67,23 @@ func findAggregator(name string) (aggregator, bool) {
 	a := aggregator{name: name, margins: true}
 	switch name {
 	case "sum":
-		a.reduce, a.pushed = sum, scan.AggregateSum
+		a.reduce, a.across, a.pushed = sum, exactSum, scan.AggregateSum
 	case "zimsum":
-		a.reduce, a.pushed, a.between, a.margins = sum, scan.AggregateSum, interpolateSkip, false
+		a.reduce, a.across, a.pushed, a.between, a.margins = sum, exactSum, scan.AggregateSum, interpolateSkip, false
 	case "pfsum":
-		a.reduce, a.pushed, a.between = sum, scan.AggregateSum, interpolatePrevious
+		a.reduce, a.across, a.pushed, a.between = sum, exactSum, scan.AggregateSum, interpolatePrevious
 	case "avg":
-		a.reduce, a.pushed = average, scan.AggregateSum|scan.AggregateCount
+		a.reduce, a.across, a.pushed = average, exactAverage, scan.AggregateSum|scan.AggregateCount
 	case "min":
-		a.reduce, a.pushed = minimum, scan.AggregateMin
+		a.reduce, a.across, a.pushed = minimum, leastOf, scan.AggregateMin
 	case "mimmin":
-		a.reduce, a.pushed, a.between, a.margins = minimum, scan.AggregateMin, interpolateSkip, false
+		a.reduce, a.across, a.pushed, a.between, a.margins = minimum, leastOf, scan.AggregateMin, interpolateSkip, false
 	case "max":
-		a.reduce, a.pushed = maximum, scan.AggregateMax
+		a.reduce, a.across, a.pushed = maximum, greatestOf, scan.AggregateMax
 	case "mimmax":
-		a.reduce, a.pushed, a.between, a.margins = maximum, scan.AggregateMax, interpolateSkip, false
+		a.reduce, a.across, a.pushed, a.between, a.margins = maximum, greatestOf, scan.AggregateMax, interpolateSkip, false
 	case "count":
-		a.reduce, a.pushed, a.between = count, scan.AggregateCount, interpolateZero
+		a.reduce, a.across, a.pushed, a.between = count, count, scan.AggregateCount, interpolateZero
 	case "first":
 		a.reduce, a.pushed, a.between = first, scan.AggregateFirst, interpolateZero
 	case "last":

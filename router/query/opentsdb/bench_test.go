@@ -3,6 +3,7 @@ package opentsdb
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -94,6 +95,11 @@ func BenchmarkGroup(b *testing.B) {
 	const span = "/api/query?start=1600002000&end=1600005599&m="
 	b.Run("aligned", func(b *testing.B) { benchmark(b, windows(2000, 60, false), span+"avg:1m-avg:cpu.usage_user") })
 	b.Run("gaps", func(b *testing.B) { benchmark(b, windows(2000, 60, true), span+"avg:1m-avg:cpu.usage_user") })
+	b.Run("churn", func(b *testing.B) { // the last minutes of many series that come in the order of shards
+		s := windows(50_000, 5, true)
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(s.chunks), func(i, j int) { s.chunks[i], s.chunks[j] = s.chunks[j], s.chunks[i] })
+		benchmark(b, s, "/api/query?start=1600002000&end=1600002299&m=avg:1m-avg:cpu.usage_user")
+	})
 	b.Run("by-region", func(b *testing.B) {
 		benchmark(b, windows(2000, 60, false), span+"max:1m-max:cpu.usage_user%7Bregion=*%7D")
 	})

@@ -23,12 +23,12 @@ type column struct {
 // fetch is what one sub-query got from its scans.
 type fetch struct {
 	span    span
-	columns []column // in the order of their keys
+	columns []column // in the order of their keys where it matters
 	samples int64    // samples or windows that were visited
 }
 
 // run scans for one sub-query. Columns come in the order of their keys,
-// whatever the order in which the source visits them.
+// whatever the order in which the source visits them, unless it does not matter.
 func (h *handler) run(ctx context.Context, x *reader, q *dataQuery, sub *subQuery) (*fetch, error) {
 	entry := admission.Of(ctx)
 	f := &fetch{span: sub.span(q.fromMs, q.toMs)}
@@ -63,6 +63,9 @@ func (h *handler) run(ctx context.Context, x *reader, q *dataQuery, sub *subQuer
 			f.columns = append(f.columns, workers[w].columns...)
 			f.samples += workers[w].samples
 		}
+	}
+	if sub.aggregator.across != nil && len(sub.selectors) == 1 && !q.showTSUIDs {
+		return f, nil
 	}
 	f.columns = sortColumns(f.columns)
 	if len(sub.selectors) > 1 { // one tsuid may be asked for twice

@@ -7,15 +7,17 @@
 //	planSpan                     which samples matter, which points are answered
 //	handler.run                  one scan: chunks become columns (worker), one per
 //	                             series, downsampled, filled and turned into rates
-//	                             in the visitors, then put into the order of keys
+//	                             in the visitors, then put into the order of keys,
+//	                             where the function depends on it
 //	groupColumns                 columns become groups, with their tags
 //	merger.merge                 a group becomes points, interpolated and merged
 //	pointWriter                  points become JSON, sent as it grows
 //
 // A request that reads is a query of admission control, which bounds its time, what it reads and
 // the memory that it is charged for. All scans of a request end before its answer begins,
-// so their errors have a status. Because columns are
-// merged in the order of their keys, an answer has the same bits however series
+// so their errors have a status. Because sums over
+// series are exact (api/exactsum), and all else is
+// merged in the order of keys, an answer has the same bits however series
 // are spread over nodes.
 //
 // What follows OpenTSDB's code where its documentation is silent:

@@ -257,11 +257,13 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	for parallel := 1; parallel <= 5; parallel++ {
 		s := newServer(t, func(o *Options) { o.Limits.Parallel = parallel })
 		for i := range 50 {
+			zero := math.Copysign(0, float64(i%2)-0.5) // of both signs
+			s.put(scantest.Key("", "m", "n", fmt.Sprint(i), "g", fmt.Sprint(i%3)), t0+500, zero)
 			for j := range 20 {
 				s.put(scantest.Key("", "m", "n", fmt.Sprint(i), "g", fmt.Sprint(i%3)), float64(t0+7*j+i%4), 1/float64(1+i*j))
 			}
 		}
-		_, body := s.do("GET", "/api/query?start=1&m=sum:m{g=*}&m=dev:10s-avg:rate:m&m=first:m", "")
+		_, body := s.do("GET", "/api/query?start=1&m=sum:m{g=*}&m=avg:m&m=zimsum:5s-sum:m&m=pfsum:m&m=min:m&m=mimmax:m{n=*}&m=count:m&m=p90:m&m=median:m&m=dev:10s-avg:rate:m&m=first:m", "")
 		answers = append(answers, body)
 	}
 	for i, body := range answers {

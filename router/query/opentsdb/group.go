@@ -22,7 +22,7 @@ const (
 	memberBytes = 96
 )
 
-// groupColumns splits columns, which are in the order of their keys, by the
+// groupColumns splits columns by the
 // values of the tags to group by; results are in the order of these values. For
 // functions that keep whole series every result has one member. What groups hold
 // is charged to memory.

@@ -30,7 +30,7 @@ const (
 // what net.opentsdb.core.AggregationIterator does: a point at each time at which
 // a member has one, made of the values of all members that have begun and not
 // ended by then; a member between two of its points is interpolated. Members are
-// taken in the order of their keys, so the result does not depend on how they
+// taken in the order of their keys where the function depends on it, so that the result does not depend on how they
 // came. Emit may return an error, which ends the merge.
 func (m *merger) merge(members []column, emit func(timeMs int64, value float64) error) error {
 	if m.sub.aggregator.selection != selectMerged {
@@ -94,12 +94,16 @@ func (m *merger) block(members []column, times []int64, emit func(int64, float64
 	for i := range members {
 		m.cursors[i] = m.addMember(&members[i], times, m.cursors[i], width)
 	}
+	reduce := m.sub.aggregator.across
+	if reduce == nil {
+		reduce = m.sub.aggregator.reduce
+	}
 	for t := range times {
 		row := m.rows[t*width : t*width+m.filled[t]]
 		if len(row) == 0 {
 			continue
 		}
-		if err := emit(times[t], m.sub.aggregator.reduce(row)); err != nil {
+		if err := emit(times[t], reduce(row)); err != nil {
 			return err
 		}
 	}
