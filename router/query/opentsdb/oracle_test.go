@@ -395,7 +395,7 @@ func TestAgainstOracle(t *testing.T) {
 			}
 		}
 		// Members of a group are merged in the order of their keys, where dc comes
-		// first; the functions first, last, diff and sums of doubles depend on it.
+		// first, by functions that depend on it, such as first, last and diff.
 		slices.SortStableFunc(all, func(a, b oracleSeries) int { return strings.Compare(a.tags["dc"], b.tags["dc"]) })
 		target := fmt.Sprintf("/api/query?start=%dms&end=%dms&ms&m=%s", q.start, q.end, q.text())
 		status, body := s.do("GET", target, "")

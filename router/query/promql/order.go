@@ -15,7 +15,7 @@ const (
 	// orderNone: as they were read, which may differ from time to time.
 	orderNone order = iota
 	// orderFixed: by a hash of their labels, the same wherever they are stored, so that
-	// sums of floats have the same bits each time. It costs much less than orderLabels.
+	// the engine's sums of floats have the same bits each time. It costs much less than orderLabels.
 	orderFixed
 	// orderLabels: by their labels.
 	orderLabels

@@ -15,7 +15,7 @@ type plan struct {
 	lookbackMs int64
 	// gridKnown: the times at which selections are looked at follow from their hints.
 	gridKnown bool
-	// order is fixed where the answer may depend on it, as sums of floats do.
+	// order is fixed where the engine's answer may depend on it, as its sums of floats do.
 	order order
 }
 
