@@ -329,6 +329,10 @@ func (g *gather) end(o *group, r *shardRead, err error) {
 		if g.source.fromLeaders() && !errors.Is(err, series.ErrOverloaded) {
 			g.cluster.passOver(v, r.shard, n)
 		}
+		if g.source.parts != nil && g.cluster.lost(n, r, now) {
+			g.failLocked(fmt.Errorf("%w: the node that holds shard %d does not answer, and another one leads it: %v", errSnapshotEnded, r.shard, err))
+			return
+		}
 		g.againLocked(r, err, now)
 	default:
 		g.failLocked(err)

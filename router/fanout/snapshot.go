@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
@@ -21,6 +22,9 @@ import (
 const (
 	// snapshotEndTimeout bounds how long the end of a snapshot waits for a node. What it does not reach ends by itself.
 	snapshotEndTimeout = 10 * time.Second
+	// snapshotLostAfter is how long a node that holds a part does not answer until the part counts as lost where others have taken
+	// over its shards. The part may be there still: too early costs a backup another snapshot, too late holds it up.
+	snapshotLostAfter = time.Second
 	// snapshotNameMax bounds the name of a snapshot that a client sends: 1,024 nodes and 2,048 shards take about 200 KiB.
 	snapshotNameMax = 1 << 20
 )
@@ -184,14 +188,21 @@ func (c *Cluster) partsOf(name string) (byShard []*nodev1.SnapshotPart, err erro
 
 // SnapshotOf returns what a snapshot has, until done is called. It answers scans and lists of names. Each shard is read from the
 // process that holds it, whoever leads it meanwhile. Errors: wire.ErrNotFound, also those of the reads when a node
-// has been restarted, has given its part up, or does not answer for Limits.ReadTimeout.
+// has been restarted, has given its part up, or does not answer for Limits.ReadTimeout, or for snapshotLostAfter while others lead
+// its shards.
 func (c *Cluster) SnapshotOf(name string) (source scan.Source, done func(), err error) {
 	s := c.Source(scan.Consistency{})
 	s.parts, err = c.partsOf(name)
 	return s, func() {}, err
 }
 
-// EndSnapshot ends the snapshots of all nodes. Errors: those of nodes that were not reached, whose parts end by themselves.
+// lost reports whether a node that holds a part of a snapshot, and has failed to answer for a shard again, counts as gone.
+func (c *Cluster) lost(n *node, r *shardRead, now time.Time) bool {
+	return !r.since.IsZero() && now.Sub(r.since) >= snapshotLostAfter && c.moved(n, r.shard)
+}
+
+// EndSnapshot ends the snapshots of all nodes. Parts on nodes that do not answer end by themselves: to ask again would hold up
+// who has lost such a node, and takes another snapshot. Errors: those of nodes that answer.
 func (c *Cluster) EndSnapshot(ctx context.Context, name string) error {
 	byShard, err := c.partsOf(name)
 	if errors.Is(err, wire.ErrNotFound) {
@@ -206,6 +217,7 @@ func (c *Cluster) EndSnapshot(ctx context.Context, name string) error {
 	return errors.Join(err, c.endParts(ctx, parts))
 }
 
+// endParts ends parts. Errors: those of nodes that answer.
 func (c *Cluster) endParts(ctx context.Context, parts []*nodev1.SnapshotPart) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotEndTimeout)
 	defer cancel()
@@ -222,17 +234,30 @@ func (c *Cluster) endParts(ctx context.Context, parts []*nodev1.SnapshotPart) er
 	for n, list := range byNode {
 		calls.Go(func() {
 			for _, i := range list {
-				if ctx.Err() == nil {
-					_, failures[i] = n.reads.EndSnapshot(handshake.WithProcess(ctx, parts[i].GetProcess()), &nodev1.EndSnapshotRequest{Name: parts[i].GetName()})
-				}
-				if errors.Is(failures[i], wire.ErrWrongNode) {
-					failures[i] = nil // it ended with its process
+				failures[i] = c.endPart(ctx, n, parts[i])
+				if errors.Is(failures[i], series.ErrUnavailable) || ctx.Err() != nil {
+					c.options.Logger.Warn("a node does not answer; its part of a snapshot ends by itself", "node", n.id, "error", failures[i])
+					failures[i] = nil
+					return
 				}
 			}
 		})
 	}
 	calls.Wait()
 	return errors.Join(failures...)
+}
+
+// endPart ends one part, within about Limits.ProbeTimeout where the node does not answer.
+func (c *Cluster) endPart(ctx context.Context, n *node, p *nodev1.SnapshotPart) error {
+	watched, w, done := c.watch(ctx, n)
+	defer done()
+	_, err := await(w, func() (*nodev1.EndSnapshotResponse, error) {
+		return n.reads.EndSnapshot(handshake.WithProcess(watched, p.GetProcess()), &nodev1.EndSnapshotRequest{Name: p.GetName()})
+	})
+	if errors.Is(err, wire.ErrWrongNode) {
+		return nil // it ended with its process
+	}
+	return err
 }
 
 // holder returns the node that holds a part of a snapshot; nil: it is not of the cluster any more.
