@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/backoff"
@@ -26,12 +27,20 @@ type backup struct {
 	client    *client.Client
 	databases []string
 	snapshot  string // empty: the server makes none
+	keepEvery time.Duration
 	archive   *archive.Writer
 	progress  *progress
 }
 
-// snapshotTimeout bounds how long a backup waits for its snapshot while others are held.
-const snapshotTimeout = 2 * time.Minute
+const (
+	// snapshotTimeout bounds how long a backup waits for its snapshot while others are held.
+	snapshotTimeout = 2 * time.Minute
+	// snapshotEndTimeout bounds how long a backup, which may be about to begin again, tries to give its snapshot up.
+	snapshotEndTimeout = 5 * time.Second
+	// snapshotKeepEvery is after how long all parts of a snapshot are read again: several times in the minute after which a node
+	// gives up a part that nobody reads where it holds as many as it may.
+	snapshotKeepEvery = 15 * time.Second
+)
 
 // errNoSnapshot is why a backup is made without a snapshot.
 type errNoSnapshot struct{ cause error }
@@ -60,7 +69,49 @@ func (b *backup) endSnapshot(ctx context.Context) error {
 	if b.snapshot == "" {
 		return nil
 	}
-	return b.client.EndSnapshot(context.WithoutCancel(ctx), b.snapshot)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotEndTimeout)
+	defer cancel()
+	return b.client.EndSnapshot(ctx, b.snapshot)
+}
+
+// copyFromSnapshot is run while all parts of the snapshot are kept. Errors: client.ErrNotFound as soon as one is lost, also while
+// another one is read.
+func (b *backup) copyFromSnapshot(ctx context.Context, startedMs int64) (m *archive.Manifest, taken int, err error) {
+	if b.snapshot == "" {
+		return b.run(ctx, startedMs)
+	}
+	reading, lose := context.WithCancelCause(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { b.keepSnapshot(reading, lose) })
+	m, taken, err = b.run(reading, startedMs)
+	lost := context.Cause(reading)
+	lose(nil)
+	keeping.Wait()
+	if err != nil && errors.Is(lost, client.ErrNotFound) {
+		err = lost
+	}
+	return m, taken, err
+}
+
+// keepSnapshot reads a name of all parts of the snapshot now and then, until ctx ends: a scan, or the target, may take longer than nodes
+// keep a part that nobody reads. Failures other than that a part is lost are left to the reads of the backup.
+func (b *backup) keepSnapshot(ctx context.Context, lose context.CancelCauseFunc) {
+	ticker := time.NewTicker(b.keepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		bounded, cancel := context.WithTimeout(ctx, snapshotKeepEvery)
+		_, err := b.client.Databases(bounded, client.Names{Limit: 1, Snapshot: b.snapshot})
+		cancel()
+		if errors.Is(err, client.ErrNotFound) {
+			lose(err)
+			return
+		}
+	}
 }
 
 // run copies everything, and returns how many units were taken from earlier backups.

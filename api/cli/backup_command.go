@@ -127,7 +127,7 @@ func writeBackup(cmd *cobra.Command, c *client.Client, store archive.Store, data
 	if err != nil {
 		return nil, err
 	}
-	m, taken, err := copyAll(cmd, &backup{client: c, archive: w}, databases, start.UnixMilli(), fromSnapshot)
+	m, taken, err := copyAll(cmd, &backup{client: c, archive: w, keepEvery: snapshotKeepEvery}, databases, start.UnixMilli(), fromSnapshot)
 	if err != nil {
 		return nil, errors.Join(err, w.Abandon(context.WithoutCancel(ctx)))
 	}
@@ -153,7 +153,7 @@ func copyAll(cmd *cobra.Command, b *backup, named []string, startedMs int64, fro
 		return nil, 0, err
 	}
 	b.progress = startProgress(cmd.ErrOrStderr(), 0)
-	m, taken, err = b.run(ctx, startedMs)
+	m, taken, err = b.copyFromSnapshot(ctx, startedMs)
 	b.progress.end()
 	if ended := b.endSnapshot(ctx); ended != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the snapshot ends by itself: %v\n", ended)
