@@ -24,5 +24,8 @@ func loopMetrics() []metric {
 		counter("shards_recovered_total", "Groups that had lost their majority and went on from the replica here.", func(f *figures) float64 { return float64(f.loop.Recovered) }),
 		counter("inbox_dropped_total", "Envelopes of other nodes that were dropped because too many bytes waited.", func(f *figures) float64 { return float64(f.dropped) }),
 		counter("shard_queue_rejected_total", "Writes refused because too many bytes waited for an entry of their shard.", func(f *figures) float64 { return float64(f.loop.Crowded) }),
+		counter("handover_waits_total", "Times that writes of a shard waited until its lead was handed over.", func(f *figures) float64 { return float64(f.loop.HandoverWaits) }),
+		counter("handover_wait_seconds_total", "Time that writes of shards waited until a lead was handed over.", func(f *figures) float64 { return float64(f.loop.HandoverWaitMs) / 1000 }),
+		counter("handover_refused_total", "Writes that waited until a lead was handed over, and were refused here in the end: routers send them on to the new leader.", func(f *figures) float64 { return float64(f.loop.HandoverRefused) }),
 	}
 }

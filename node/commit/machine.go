@@ -182,7 +182,7 @@ func (m *Machine) Step(in *Input, round *Round) (bool, error) {
 		}
 	}
 	some := m.host.Ready(&round.replica)
-	m.redirect()
+	m.redirect(in.NowMs)
 	if !some && len(round.relogged) == 0 {
 		return false, nil
 	}

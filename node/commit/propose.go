@@ -25,6 +25,9 @@ type shardQueue struct {
 	underWay int    // entries
 	heir     string // node that the shard is handed over to when none is under way; "": it is not
 	listed   bool   // in ready
+
+	waits       bool  // for the end of a handover
+	waitsFromMs int64 // while waits
 }
 
 func (m *Machine) queue(shard uint16, s Share) error {
@@ -122,21 +125,45 @@ func (m *Machine) propose(nowMs int64) {
 	for _, shard := range ready {
 		q := &m.shards[shard]
 		if m.host.HandingOver(shard) {
+			m.beginWait(q, nowMs)
 			m.ready = append(m.ready, shard)
 			continue
 		}
 		q.listed = false
+		answered := len(m.out.Answers)
 		for len(q.shares) > 0 && (q.underWay == 0 || m.views[shard].SingleVoter) {
 			if !m.proposeEntry(shard, q, nowMs) {
 				break
 			}
 		}
+		m.endWait(q, nowMs, len(m.out.Answers)-answered)
 	}
+}
+
+// beginWait notes that the proposals of a shard wait until it is handed over.
+func (m *Machine) beginWait(q *shardQueue, nowMs int64) {
+	if q.waits {
+		return
+	}
+	q.waits, q.waitsFromMs = true, nowMs
+	m.figures.HandoverWaits++
+	m.out.Counted = true
+}
+
+// endWait notes that they wait no more, and how many of them were refused. A clock that was set back counts as no time.
+func (m *Machine) endWait(q *shardQueue, nowMs int64, refused int) {
+	if !q.waits {
+		return
+	}
+	q.waits = false
+	m.figures.HandoverWaitMs += max(0, nowMs-q.waitsFromMs)
+	m.figures.HandoverRefused += int64(refused)
+	m.out.Counted = true
 }
 
 // redirect answers what has waited while a shard was handed over, once it is known who takes it. It is called
 // after the host was asked for a round, which is when that shows, so that no write waits for the round's sync.
-func (m *Machine) redirect() {
+func (m *Machine) redirect(nowMs int64) {
 	waiting := m.ready
 	m.ready = m.ready[:0]
 	for _, shard := range waiting {
@@ -147,6 +174,7 @@ func (m *Machine) redirect() {
 			continue
 		}
 		m.answerAll(q.shares, &replica.NotLeaderError{Shard: shard, Leader: leader})
+		m.endWait(q, nowMs, len(q.shares))
 		q.drop(len(q.shares))
 		q.listed = false
 	}

@@ -61,6 +61,11 @@ type Figures struct {
 	Hibernated, Stopped, Quarantined, Unclaimed, Dropping, Unpublished, LagEntries int64
 	Recovered                                                                      int64 // groups, since the start
 	Crowded                                                                        int64 // writes refused at their shard's queue, since the start
+
+	// Of proposals that waited until a shard was handed over, since the start.
+	HandoverWaits   int64 // shards, each time that proposals had to wait
+	HandoverWaitMs  int64
+	HandoverRefused int64 // proposals that were sent on to another node, or failed
 }
 
 // Figures returns the figures.
@@ -69,7 +74,10 @@ func (m *Machine) Figures() Figures { return m.figures }
 // count updates the figures.
 func (m *Machine) count(applied []uint64) {
 	f := &m.figures
-	*f = Figures{Unpublished: f.Unpublished, Recovered: f.Recovered, Crowded: f.Crowded, Quarantined: int64(len(m.quarantined))}
+	*f = Figures{
+		Unpublished: f.Unpublished, Recovered: f.Recovered, Crowded: f.Crowded, Quarantined: int64(len(m.quarantined)),
+		HandoverWaits: f.HandoverWaits, HandoverWaitMs: f.HandoverWaitMs, HandoverRefused: f.HandoverRefused,
+	}
 	for _, shard := range m.host.Shards() {
 		status, err := m.host.Status(shard)
 		if err != nil {
