@@ -23,7 +23,7 @@ const AnnotationRestart = Group + "/restart-"
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.nodes.count,statuspath=.status.nodes,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyNodes`,description="Nodes that are caught up and serve"
-// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.spec.nodes.count`,description="Nodes that are wanted"
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.wantedNodes`,description="Nodes that are wanted, of all groups"
 // +kubebuilder:printcolumn:name="Shards moving",type=integer,JSONPath=`.status.shardsMoving`,description="Shards whose copies are on their way"
 // +kubebuilder:printcolumn:name="Under-replicated",type=integer,JSONPath=`.status.underReplicated`,description="Shards with fewer live complete copies than spec.replication"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`,description="Version that the nodes run"
@@ -31,6 +31,7 @@ const AnnotationRestart = Group + "/restart-"
 // +kubebuilder:printcolumn:name="ETA",type=string,priority=1,JSONPath=`.status.eta`,description="How long the moves will still take"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name becomes part of the names of pods and services: choose one of at most 40 small letters, digits and inner hyphens that begins with a letter"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.nodeGroups) || self.spec.nodeGroups.all(g, size(self.metadata.name) + size(g.name) <= 46)",message="nodeGroups.name and the name of the cluster become part of the names of StatefulSets: they can have 46 letters together at most; choose a shorter name of the group"
 // +kubebuilder:validation:XValidation:rule="quantity(string(self.spec.nodes.storage.size)).compareTo(quantity(string(oldSelf.spec.nodes.storage.size))) >= 0 || (has(self.status) && has(self.status.volumeSizes) && has(self.status.volumeSizes.node) && quantity(string(self.spec.nodes.storage.size)).compareTo(quantity(string(self.status.volumeSizes.node))) >= 0)",message="nodes.storage.size can only grow: volumes do not shrink below status.volumeSizes.node; add nodes with smaller volumes in another cluster, or keep the size"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.etcd.managed) || !has(oldSelf.spec.etcd.managed) || quantity(string(self.spec.etcd.managed.storage.size)).compareTo(quantity(string(oldSelf.spec.etcd.managed.storage.size))) >= 0 || (has(self.status) && has(self.status.volumeSizes) && has(self.status.volumeSizes.etcd) && quantity(string(self.spec.etcd.managed.storage.size)).compareTo(quantity(string(self.status.volumeSizes.etcd))) >= 0)",message="etcd.managed.storage.size can only grow: volumes do not shrink below status.volumeSizes.etcd; keep the size"
 type TickMeshCluster struct {
@@ -56,7 +57,9 @@ type TickMeshClusterList struct {
 
 // TickMeshClusterSpec is what a cluster is to be.
 //
-// +kubebuilder:validation:XValidation:rule="self.replication <= self.nodes.count",message="replication cannot be more than nodes.count, as each copy of a shard is on a node of its own: raise nodes.count, or create the cluster with a lower replication"
+// +kubebuilder:validation:XValidation:rule="self.replication <= self.nodes.count + (has(self.nodeGroups) ? self.nodeGroups.map(g, g.count).sum() : 0)",message="replication cannot be more than nodes.count and the count of all nodeGroups together, as each copy of a shard is on a node of its own: raise nodes.count, or that of a group, or create the cluster with a lower replication"
+// +kubebuilder:validation:XValidation:rule="!has(self.nodeGroups) || self.nodes.count + self.nodeGroups.map(g, g.count).sum() <= 256",message="nodes.count and the count of all nodeGroups can be 256 together at most: make another cluster for more"
+// +kubebuilder:validation:XValidation:rule="!has(self.nodeGroups) || !has(self.nodes.zones.required) || !self.nodes.zones.required || self.nodeGroups.all(g, !has(g.podTemplate) || !has(g.podTemplate.topologySpreadConstraints) || g.podTemplate.topologySpreadConstraints.all(t, t.topologyKey != self.nodes.zones.topologyKey || t.whenUnsatisfiable == 'DoNotSchedule' && t.maxSkew == 1))",message="nodes.zones.required keeps nodes spread evenly over zones, and nodeGroups.podTemplate.topologySpreadConstraints of the same label would not: set its whenUnsatisfiable to DoNotSchedule and its maxSkew to 1, or leave it out"
 // +kubebuilder:validation:XValidation:rule="self.replication == oldSelf.replication",message="replication cannot be changed: create another cluster and restore a backup into it"
 // +kubebuilder:validation:XValidation:rule="self.shards == oldSelf.shards",message="shards cannot be changed: create another cluster and restore a backup into it"
 // +kubebuilder:validation:XValidation:rule="self.tls.mode == oldSelf.tls.mode",message="tls.mode cannot be changed, as nodes whose certificates come from different CAs would refuse each other: create another cluster and restore a backup into it"
@@ -85,6 +88,13 @@ type TickMeshClusterSpec struct {
 	// +kubebuilder:default={}
 	// +optional
 	Nodes NodesSpec `json:"nodes,omitzero"`
+	// Further groups of storage nodes, on machines of other kinds. Nodes of all groups are one
+	// cluster, and shards are spread over all of them alike. Default: none.
+	// +kubebuilder:validation:MaxItems=12
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	NodeGroups []NodeGroup `json:"nodeGroups,omitempty"`
 	// Full copies of each shard, 1 to 3. With 2, a witness without data on a third node
 	// keeps a majority. Cannot be changed. Default: 2.
 	// +kubebuilder:default=2

@@ -30,10 +30,10 @@ type NodesSpec struct {
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 	// Names of nodes, such as demo-node-1, that are emptied and kept empty until they are
-	// taken from this list.
+	// taken from this list; nodes of nodeGroups, too.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^[a-z][-a-z0-9]*-node-(0|[1-9][0-9]{0,2})$'))",message="nodes.drained takes names of nodes, such as demo-node-1: kubectl get pods -l app.kubernetes.io/component=node shows them"
+	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^[a-z][-a-z0-9]*-node-([a-z]([-a-z0-9]*[a-z0-9])?-)?(0|[1-9][0-9]{0,2})$'))",message="nodes.drained takes names of nodes, such as demo-node-1: kubectl get pods -l app.kubernetes.io/component=node shows them"
 	// +listType=set
 	// +optional
 	Drained []string `json:"drained,omitempty"`

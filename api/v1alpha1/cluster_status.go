@@ -26,7 +26,10 @@ type TickMeshClusterStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// Pods of nodes that there are; status of the scale subresource.
+	// Nodes that are wanted, of all groups.
+	// +optional
+	WantedNodes int32 `json:"wantedNodes"`
+	// Pods of nodes that there are, of all groups; status of the scale subresource.
 	// +optional
 	Nodes int32 `json:"nodes"`
 	// Selector of the nodes' pods, as text; of the scale subresource.
@@ -70,7 +73,12 @@ type TickMeshClusterStatus struct {
 	// The managed etcd.
 	// +optional
 	Etcd *EtcdStatus `json:"etcd,omitempty"`
-	// Each node, in the order of their numbers.
+	// Each group of nodeGroups that the spec has, or had and that is not gone yet.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	NodeGroups []NodeGroupStatus `json:"nodeGroups,omitempty"`
+	// Each node, by groups, in the order of their numbers.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -198,6 +206,9 @@ type EtcdMemberStatus struct {
 type NodeStatus struct {
 	// Name of the node and its pod.
 	Name string `json:"name"`
+	// Its group of nodeGroups; empty: it is one of spec.nodes.
+	// +optional
+	Group string `json:"group,omitempty"`
 	// Machine that its pod is on.
 	// +optional
 	Machine string `json:"machine,omitempty"`
