@@ -43,7 +43,7 @@ func (p pod) labels(c *v1alpha1.TickMeshCluster) map[string]string {
 			labels[key] = string(value)
 		}
 	}
-	maps.Copy(labels, Labels(c, p.component))
+	maps.Copy(labels, p.allLabels(c))
 	return labels
 }
 

@@ -199,7 +199,7 @@ func TestAdditionsKeepOffWhatIsTheOperators(t *testing.T) {
 func TestRestartWord(t *testing.T) {
 	c := cluster(t, "")
 	f := facts(c)
-	word := func() string { return build.RestartedFor(&build.NodeStatefulSet(c, f).Spec.Template.ObjectMeta) }
+	word := func() string { return build.RestartedFor(&build.NodeStatefulSet(c, f, "").Spec.Template.ObjectMeta) }
 	if word() != "" {
 		t.Error("nobody has asked for a restart")
 	}

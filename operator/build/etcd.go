@@ -125,7 +125,7 @@ func EtcdStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		p.container.Env = append(p.container.Env, corev1.EnvVar{Name: "TICKMESH_INSECURE", Value: "true"})
 	}
 	probes(&p.container, PortEtcdMetrics, false, "/livez", "/readyz")
-	return statefulSet(c, f, p, f.EtcdReplicas, claimTemplate(c, ComponentEtcd, managed.Storage.VolumeSpec, managed.Storage.Size, f.EtcdClaims))
+	return statefulSet(c, f, p, f.EtcdReplicas, claimTemplate(p.allLabels(c), managed.Storage.VolumeSpec, managed.Storage.Size, f.EtcdClaims))
 }
 
 func etcdArguments(c *v1alpha1.TickMeshCluster) []string {

@@ -21,9 +21,12 @@ type Facts struct {
 	EtcdCABundle string
 	// OperatorNamespace is where the operator runs; network policies let it in.
 	OperatorNamespace string
-	// NodeReplicas is how many pods of nodes there are to be now: what the spec wants, or
-	// more while nodes are being emptied. At least 1.
+	// NodeReplicas is how many pods of nodes of spec.nodes there are to be now: what the spec
+	// wants, or more while nodes are being emptied. At least 1.
 	NodeReplicas int32
+	// Groups are the groups of nodes, by name, that have a StatefulSet or are to have one now, beside
+	// that of spec.nodes: those of spec.nodeGroups, and others while they are being emptied.
+	Groups map[string]NodeGroup
 	// EtcdReplicas is how many pods of a managed etcd there are to be now. None while one
 	// that has lost its majority for good is cleared away.
 	EtcdReplicas int32
@@ -66,6 +69,12 @@ type Facts struct {
 	// MetricsAtHTTPPort reports that routers run that have no port of their own for metrics: all are
 	// asked at the port for clients, until the last has one.
 	MetricsAtHTTPPort bool
+}
+
+// NodeGroup is what the StatefulSet of a group of nodes depends on beside the spec.
+type NodeGroup struct {
+	Replicas int32          // as NodeReplicas, and none for a group that begins, or is empty
+	Claims   *ClaimTemplate // as NodeClaims
 }
 
 // ClaimTemplate is what a StatefulSet makes the claims of its pods' volumes from.
@@ -153,7 +162,7 @@ func Image(c *v1alpha1.TickMeshCluster, f Facts) string {
 // EtcdMembersWanted returns how many members a managed etcd is to have: three, or one
 // below three nodes. An etcd never gets smaller, whatever this says later.
 func EtcdMembersWanted(c *v1alpha1.TickMeshCluster) int32 {
-	if c.Spec.Nodes.Count >= etcdMembersMax {
+	if c.Spec.NodeCount() >= etcdMembersMax {
 		return etcdMembersMax
 	}
 	return 1

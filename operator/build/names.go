@@ -3,6 +3,10 @@ package build
 import (
 	"fmt"
 	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +37,8 @@ const (
 	LabelComponent = "app.kubernetes.io/component"
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	LabelCluster   = v1alpha1.Group + "/cluster"
+	// LabelNodeGroup of what belongs to a group of nodes has its name. That of spec.nodes has none.
+	LabelNodeGroup = v1alpha1.Group + "/node-group"
 
 	// AnnotationZone of a node's pod has the zone of its machine. The operator writes it
 	// when the pod is scheduled, and the node waits for it.
@@ -80,11 +86,69 @@ func PodNames(c *v1alpha1.TickMeshCluster, component string, n int32) []string {
 	return names
 }
 
+// NodeSetName returns the name of the StatefulSet of a group of nodes, which begins those of its
+// nodes. The group of spec.nodes has an empty name.
+//
+// No two clusters of a namespace have the same: what comes after the last word `node` between hyphens is
+// a group's name, which has no such word, and what comes before it a cluster's. Nor does one end in the
+// word `etcd`, as that of another cluster's etcd does.
+func NodeSetName(c *v1alpha1.TickMeshCluster, group string) string {
+	if group == "" {
+		return Name(c, ComponentNode)
+	}
+	return Name(c, ComponentNode) + "-" + group
+}
+
+// NodeName returns the name of a node, and its pod.
+func NodeName(c *v1alpha1.TickMeshCluster, group string, ordinal int) string {
+	return NodeSetName(c, group) + "-" + strconv.Itoa(ordinal)
+}
+
+// groupName is what the names of groups are like, as the definition says, but for their words.
+var groupName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+
+// NodeOf takes the name of a node apart, and returns false if it is none of the cluster.
+func NodeOf(c *v1alpha1.TickMeshCluster, name string) (group string, ordinal int, ok bool) {
+	rest, ok := strings.CutPrefix(name, Name(c, ComponentNode)+"-")
+	if !ok {
+		return "", 0, false
+	}
+	digits := rest
+	if at := strings.LastIndex(rest, "-"); at >= 0 {
+		group, digits = rest[:at], rest[at+1:]
+		if words := strings.Split(group, "-"); !groupName.MatchString(group) || slices.Contains(words, ComponentNode) || slices.Contains(words, ComponentEtcd) {
+			return "", 0, false
+		}
+	}
+	ordinal, err := strconv.Atoi(digits)
+	return group, ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
+}
+
+// NodeNames returns the names of the nodes that are wanted, of all groups.
+func NodeNames(c *v1alpha1.TickMeshCluster) (names []string) {
+	for _, group := range c.Spec.NodeGroupNames() {
+		nodes, _ := c.Spec.NodesOf(group)
+		for ordinal := range nodes.Count {
+			names = append(names, NodeName(c, group, int(ordinal)))
+		}
+	}
+	return names
+}
+
 // volumeData is the name of the claim template of StatefulSets.
 const volumeData = "data"
 
 // ClaimName returns the name of the claim of a pod of a StatefulSet.
 func ClaimName(podName string) string { return volumeData + "-" + podName }
+
+// PodOfClaim returns the name of the pod that a claim of a StatefulSet belongs to; empty: it is of none.
+func PodOfClaim(claimName string) string {
+	pod, ok := strings.CutPrefix(claimName, volumeData+"-")
+	if !ok {
+		return ""
+	}
+	return pod
+}
 
 // PodAddress returns the name under which a pod of a StatefulSet is reached.
 func PodAddress(c *v1alpha1.TickMeshCluster, component, podName string) string {

@@ -25,11 +25,16 @@ const (
 	zoneFile      = "zone"
 )
 
-// NodeStatefulSet makes the StatefulSet of the storage nodes.
-func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
-	nodes := &c.Spec.Nodes
+// NodeStatefulSet makes the StatefulSet of a group of storage nodes; that of spec.nodes has an empty
+// name. Pods of all groups have what Services, budgets and policies find nodes by.
+func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts, group string) *appsv1.StatefulSet {
+	nodes, _ := c.Spec.NodesOf(group)
+	is := NodeGroup{f.NodeReplicas, f.NodeClaims}
+	if group != "" {
+		is = f.Groups[group]
+	}
 	p := pod{
-		component: ComponentNode, placement: nodes.Placement, additions: nodes.PodTemplate, graceSecs: nodeGraceSeconds, stays: true,
+		component: ComponentNode, group: group, placement: nodes.Placement, additions: nodes.PodTemplate, graceSecs: nodeGraceSeconds, stays: true,
 		// Two nodes on one machine would be lost together. A volume may bind a pod to its
 		// machine for ever, so that it would stay there when there is another one again.
 		spread: spread{machinesRequired: true, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},
@@ -40,10 +45,10 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		},
 		volumes: []corev1.Volume{zoneVolume()},
 	}
-	p.addNodeTLS(c, f)
+	p.addNodeTLS(c, f, nodes.Resources)
 	p.addDatabases(f)
 	probes(&p.container, PortNodeHTTP, false, "/healthz", "/readyz")
-	return statefulSet(c, f, p, f.NodeReplicas, claimTemplate(c, ComponentNode, nodes.Storage.VolumeSpec, nodes.Storage.Size, f.NodeClaims))
+	return statefulSet(c, f, p, is.Replicas, claimTemplate(p.allLabels(c), nodes.Storage.VolumeSpec, nodes.Storage.Size, is.Claims))
 }
 
 func nodeArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
@@ -141,12 +146,12 @@ func (p *pod) addPeerTLS(c *v1alpha1.TickMeshCluster, identity string) {
 }
 
 // addNodeTLS is addPeerTLS for nodes.
-func (p *pod) addNodeTLS(c *v1alpha1.TickMeshCluster, f Facts) {
+func (p *pod) addNodeTLS(c *v1alpha1.TickMeshCluster, f Facts, resources corev1.ResourceRequirements) {
 	if !NodesKeepKeys(c) {
 		p.addPeerTLS(c, IdentityNode)
 		return
 	}
-	p.addOwnKey(c, f, c.Spec.Nodes.Resources)
+	p.addOwnKey(c, f, resources)
 	p.addEtcdTLS(c)
 }
 
@@ -170,12 +175,12 @@ func zoneVolume() corev1.Volume {
 }
 
 // claimTemplate makes a claim template: as it is asked for, unless there is one.
-func claimTemplate(c *v1alpha1.TickMeshCluster, component string, volume v1alpha1.VolumeSpec, size resource.Quantity, had *ClaimTemplate) corev1.PersistentVolumeClaim {
+func claimTemplate(labels map[string]string, volume v1alpha1.VolumeSpec, size resource.Quantity, had *ClaimTemplate) corev1.PersistentVolumeClaim {
 	is := ClaimTemplate{size, volume.StorageClassName, volume.StorageClassName}
 	if had != nil {
 		is = *had
 	}
-	m := metav1.ObjectMeta{Name: volumeData, Labels: Labels(c, component)}
+	m := metav1.ObjectMeta{Name: volumeData, Labels: labels}
 	if is.Class != nil {
 		m.Annotations = map[string]string{annotationStorageClass: *is.Class}
 	}
@@ -191,14 +196,14 @@ func claimTemplate(c *v1alpha1.TickMeshCluster, component string, volume v1alpha
 }
 
 func statefulSet(c *v1alpha1.TickMeshCluster, f Facts, p pod, count int32, claims corev1.PersistentVolumeClaim) *appsv1.StatefulSet {
-	name := Name(c, p.component)
-	m := meta(c, p.component, name)
+	m := meta(c, p.component, p.setName(c))
+	m.Labels = p.allLabels(c)
 	told := replicas(f, p.component, count, &m)
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
 		ObjectMeta: m,
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: told, ServiceName: name, Selector: &metav1.LabelSelector{MatchLabels: Selector(c, p.component)},
+			Replicas: told, ServiceName: Name(c, p.component), Selector: &metav1.LabelSelector{MatchLabels: p.selector(c)},
 			PodManagementPolicy: appsv1.ParallelPodManagement, RevisionHistoryLimit: ptr(int32(revisionsMax)),
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			// The operator deletes claims, when nothing names their data any more.

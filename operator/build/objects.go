@@ -1,6 +1,9 @@
 package build
 
 import (
+	"maps"
+	"slices"
+
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -32,7 +35,10 @@ func Objects(c *v1alpha1.TickMeshCluster, f Facts) ([]Object, error) {
 	if c.Spec.Etcd.Managed != nil {
 		objects = append(objects, EtcdConfigMap(c, f), HeadlessService(c, ComponentEtcd), EtcdStatefulSet(c, f))
 	}
-	objects = append(objects, HeadlessService(c, ComponentNode), NodeStatefulSet(c, f))
+	objects = append(objects, HeadlessService(c, ComponentNode), NodeStatefulSet(c, f, ""))
+	for _, group := range slices.Sorted(maps.Keys(f.Groups)) {
+		objects = append(objects, NodeStatefulSet(c, f, group))
+	}
 	objects = append(objects, HeadlessService(c, ComponentRouter), RouterDeployment(c, f))
 	if a := RouterAutoscaler(c); a != nil {
 		objects = append(objects, a)

@@ -25,6 +25,7 @@ const userID = 65532
 // pod is what the pods of a component differ in.
 type pod struct {
 	component   string
+	group       string // of nodes; empty: that of spec.nodes
 	placement   v1alpha1.Placement
 	container   corev1.Container
 	volumes     []corev1.Volume
@@ -81,6 +82,33 @@ func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSp
 			TopologySpreadConstraints:     p.spreads(c),
 		},
 	}
+}
+
+// setName returns the name of the StatefulSet.
+func (p pod) setName(c *v1alpha1.TickMeshCluster) string {
+	if p.component == ComponentNode {
+		return NodeSetName(c, p.group)
+	}
+	return Name(c, p.component)
+}
+
+// selector returns the labels that select the pods of the StatefulSet. That of spec.nodes had no group
+// before there were any, and selectors never change: it selects pods of other groups, too, which
+// Kubernetes tells from its own by their names.
+func (p pod) selector(c *v1alpha1.TickMeshCluster) map[string]string {
+	return p.withGroup(Selector(c, p.component))
+}
+
+// allLabels returns the labels of the StatefulSet, its pods and claims, but for those of spec.
+func (p pod) allLabels(c *v1alpha1.TickMeshCluster) map[string]string {
+	return p.withGroup(Labels(c, p.component))
+}
+
+func (p pod) withGroup(labels map[string]string) map[string]string {
+	if p.group != "" {
+		labels[LabelNodeGroup] = p.group
+	}
+	return labels
 }
 
 // complete sets what all containers have.

@@ -114,9 +114,9 @@ var hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-
 // for one that is not. Once the cluster is made the number means nothing, and a drain by
 // name is not to restart the routers.
 func initialNodes(c *v1alpha1.TickMeshCluster) int {
-	wanted := int(c.Spec.Nodes.Count)
+	wanted := int(c.Spec.NodeCount())
 	if made := c.Status.Shards > 0; !made {
-		for _, name := range PodNames(c, ComponentNode, c.Spec.Nodes.Count) {
+		for _, name := range NodeNames(c) {
 			if slices.Contains(c.Spec.Nodes.Drained, name) {
 				wanted--
 			}

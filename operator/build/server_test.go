@@ -66,7 +66,7 @@ func TestServerTakesObjects(t *testing.T) {
 			c := cluster(t, spec)
 			c.Namespace = "test-" + name
 			f := facts(c)
-			f.NodeClaims = build.ClaimTemplateOf(build.NodeStatefulSet(cluster(t, steps[0]), f)) // as it was made with
+			f.NodeClaims = build.ClaimTemplateOf(build.NodeStatefulSet(cluster(t, steps[0]), f, "")) // as it was made with
 			if c.Spec.Etcd.Managed != nil {
 				f.EtcdClaims = build.ClaimTemplateOf(build.EtcdStatefulSet(cluster(t, steps[0]), f))
 			}

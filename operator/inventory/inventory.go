@@ -4,6 +4,8 @@
 package inventory
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,11 +21,14 @@ import (
 // Inventory is what Kubernetes has of a cluster. It is not changed once it is read, but that
 // pods get the annotations that are written on them.
 type Inventory struct {
-	NodeSet, EtcdSet       *appsv1.StatefulSet // nil: there is none
-	Router, Envoy          *appsv1.Deployment  // nil: there is none
-	NodePods, EtcdPods     map[int]*corev1.Pod // by ordinal
-	NodeClaims, EtcdClaims map[int]*corev1.PersistentVolumeClaim
-	Machines               map[string]*corev1.Node
+	// NodeGroups are those of spec.nodes, which is always there, of spec.nodeGroups, and others that
+	// there is something of, in this order.
+	NodeGroups    []*NodeGroup
+	EtcdSet       *appsv1.StatefulSet // nil: there is none
+	Router, Envoy *appsv1.Deployment  // nil: there is none
+	EtcdPods      map[int]*corev1.Pod // by ordinal
+	EtcdClaims    map[int]*corev1.PersistentVolumeClaim
+	Machines      map[string]*corev1.Node
 	// FrontPods are how many pods routers and Envoy have.
 	FrontPods map[string]int
 	// EnvoyConfigs are the ConfigMaps with configurations of Envoy, and EnvoyConfigsUsed has the
@@ -47,19 +52,24 @@ type Inventory struct {
 	lost           map[string]bool
 }
 
-// Workload returns the StatefulSet or Deployment of a component; nil: there is none.
-func (v *Inventory) Workload(component string) build.Object {
+// Workloads returns the StatefulSets and Deployments of a component that there are: several of nodes, if
+// they are of several groups.
+func (v *Inventory) Workloads(component string) (all []build.Object) {
 	switch {
 	case component == build.ComponentEtcd && v.EtcdSet != nil:
-		return v.EtcdSet
-	case component == build.ComponentNode && v.NodeSet != nil:
-		return v.NodeSet
+		return []build.Object{v.EtcdSet}
 	case component == build.ComponentRouter && v.Router != nil:
-		return v.Router
+		return []build.Object{v.Router}
 	case component == build.ComponentEnvoy && v.Envoy != nil:
-		return v.Envoy
+		return []build.Object{v.Envoy}
+	case component == build.ComponentNode:
+		for _, g := range v.NodeGroups {
+			if g.Set != nil {
+				all = append(all, g.Set)
+			}
+		}
 	}
-	return nil
+	return all
 }
 
 // UnusedEnvoyConfigs returns the configurations of Envoy that no pod has and none is to get: all but
@@ -81,12 +91,18 @@ func (v *Inventory) UnusedEnvoyConfigs(wanted string) (unused []*corev1.ConfigMa
 	return unused
 }
 
-// IsStopped reports whether a component exists and has no pods, as the cluster sleeps.
+// IsStopped reports whether a component exists and is to have no pods, as the cluster sleeps.
 func (v *Inventory) IsStopped(component string) bool {
-	workload := v.Workload(component)
-	if workload == nil {
-		return false
-	}
+	workloads := v.Workloads(component)
+	return len(workloads) > 0 && !slices.ContainsFunc(workloads, func(w build.Object) bool { return !isStopped(w) })
+}
+
+// IsAnyStopped is IsStopped for a part of the component, as of one that is being stopped or started.
+func (v *Inventory) IsAnyStopped(component string) bool {
+	return slices.ContainsFunc(v.Workloads(component), isStopped)
+}
+
+func isStopped(workload build.Object) bool {
 	_, stopped := build.AwakeReplicas(&metav1.ObjectMeta{Annotations: workload.GetAnnotations()})
 	return stopped
 }
@@ -94,12 +110,12 @@ func (v *Inventory) IsStopped(component string) bool {
 // Pods returns how many pods a component has, but for those whose machine cannot say that they
 // have ended.
 func (v *Inventory) Pods(component string) (n int) {
-	var pods map[int]*corev1.Pod
+	var pods []*corev1.Pod
 	switch component {
 	case build.ComponentEtcd:
-		pods = v.EtcdPods
+		pods = slices.Collect(maps.Values(v.EtcdPods))
 	case build.ComponentNode:
-		pods = v.NodePods
+		pods = v.NodePods()
 	default:
 		return v.FrontPods[component]
 	}
@@ -152,7 +168,7 @@ func (v *Inventory) IsDataGone(claim *corev1.PersistentVolumeClaim, pod *corev1.
 // ReadyNodes returns how many storage nodes are ready.
 func (v *Inventory) ReadyNodes() int {
 	ready := 0
-	for _, pod := range v.NodePods {
+	for _, pod := range v.NodePods() {
 		if IsReady(pod) && pod.DeletionTimestamp == nil {
 			ready++
 		}
@@ -163,11 +179,9 @@ func (v *Inventory) ReadyNodes() int {
 // AnyPodRuns reports whether there are pods with volumes, but for those whose machine cannot
 // say that they have ended.
 func (v *Inventory) AnyPodRuns() bool {
-	for _, pods := range []map[int]*corev1.Pod{v.NodePods, v.EtcdPods} {
-		for _, pod := range pods {
-			if pod.Spec.NodeName == "" || !v.IsMachineDown(pod.Spec.NodeName) {
-				return true
-			}
+	for _, pod := range slices.Concat(v.NodePods(), slices.Collect(maps.Values(v.EtcdPods))) {
+		if pod.Spec.NodeName == "" || !v.IsMachineDown(pod.Spec.NodeName) {
+			return true
 		}
 	}
 	return false
@@ -190,7 +204,7 @@ func (v *Inventory) SetState(set *appsv1.StatefulSet, pods map[int]*corev1.Pod, 
 }
 
 // MostReady reports whether half of some pods or more are ready, of those that a machine runs now.
-func (v *Inventory) MostReady(pods map[int]*corev1.Pod) bool {
+func (v *Inventory) MostReady(pods []*corev1.Pod) bool {
 	all, ready := 0, 0
 	for _, pod := range pods {
 		if pod.Spec.NodeName == "" || v.IsMachineDown(pod.Spec.NodeName) {
@@ -204,7 +218,8 @@ func (v *Inventory) MostReady(pods map[int]*corev1.Pod) bool {
 	return 2*ready >= all
 }
 
-// VolumeSizes returns the largest size of the claims of each component; nil: there are none.
+// VolumeSizes returns the largest size of the claims of the nodes of spec.nodes and of etcd; nil: there are
+// none.
 func (v *Inventory) VolumeSizes() *v1alpha1.VolumeSizes {
 	largest := func(claims map[int]*corev1.PersistentVolumeClaim) (size *resource.Quantity) {
 		for _, claim := range claims {
@@ -214,7 +229,7 @@ func (v *Inventory) VolumeSizes() *v1alpha1.VolumeSizes {
 		}
 		return size
 	}
-	sizes := v1alpha1.VolumeSizes{Node: largest(v.NodeClaims), Etcd: largest(v.EtcdClaims)}
+	sizes := v1alpha1.VolumeSizes{Node: largest(v.NodeGroups[0].Claims), Etcd: largest(v.EtcdClaims)}
 	if sizes == (v1alpha1.VolumeSizes{}) {
 		return nil
 	}

@@ -32,9 +32,6 @@ type reading struct {
 func Read(ctx context.Context, cached client.Client, live client.Reader, c *v1alpha1.TickMeshCluster) (_ *Inventory, err error) {
 	v := &Inventory{}
 	r := &reading{v, cached, live, c}
-	if v.NodeSet, err = r.statefulSet(ctx, build.Name(c, build.ComponentNode)); err != nil {
-		return nil, err
-	}
 	if v.EtcdSet, err = r.statefulSet(ctx, build.Name(c, build.ComponentEtcd)); err != nil {
 		return nil, err
 	}
@@ -44,16 +41,13 @@ func Read(ctx context.Context, cached client.Client, live client.Reader, c *v1al
 	if v.Envoy, err = r.deployment(ctx, build.Name(c, build.ComponentEnvoy)); err != nil {
 		return nil, err
 	}
-	if v.NodePods, err = r.pods(ctx, build.ComponentNode); err != nil {
-		return nil, err
-	}
 	if v.EtcdPods, err = r.pods(ctx, build.ComponentEtcd); err != nil {
 		return nil, err
 	}
-	if v.NodeClaims, err = r.claims(ctx, build.ComponentNode, Replicas(v.NodeSet)); err != nil {
+	if v.EtcdClaims, err = r.claims(ctx, build.ComponentEtcd, Replicas(v.EtcdSet)); err != nil {
 		return nil, err
 	}
-	if v.EtcdClaims, err = r.claims(ctx, build.ComponentEtcd, Replicas(v.EtcdSet)); err != nil {
+	if err = r.readNodes(ctx); err != nil {
 		return nil, err
 	}
 	for _, read := range []func(context.Context) error{r.readMachines, r.readFront, r.readEnvoyConfigs, r.readEtcdGeneration, r.readLoadBalancerHosts, r.readVolumes} {
@@ -242,17 +236,24 @@ func (r *reading) readMachines(ctx context.Context) error {
 // ready need no look: their volumes are there.
 func (r *reading) readVolumes(ctx context.Context) error {
 	r.volumeMachines, r.lost = map[string]string{}, map[string]bool{}
-	for _, kind := range []struct {
-		claims map[int]*corev1.PersistentVolumeClaim
-		pods   map[int]*corev1.Pod
-	}{{r.NodeClaims, r.NodePods}, {r.EtcdClaims, r.EtcdPods}} {
-		for ordinal, claim := range kind.claims {
-			if pod := kind.pods[ordinal]; pod != nil && IsReady(pod) && !r.IsMachineDown(pod.Spec.NodeName) {
-				continue
-			}
-			if err := r.readVolume(ctx, claim); err != nil {
-				return err
-			}
+	if err := r.readVolumesOf(ctx, r.EtcdClaims, r.EtcdPods); err != nil {
+		return err
+	}
+	for _, g := range r.NodeGroups {
+		if err := r.readVolumesOf(ctx, g.Claims, g.Pods); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reading) readVolumesOf(ctx context.Context, claims map[int]*corev1.PersistentVolumeClaim, pods map[int]*corev1.Pod) error {
+	for ordinal, claim := range claims {
+		if pod := pods[ordinal]; pod != nil && IsReady(pod) && !r.IsMachineDown(pod.Spec.NodeName) {
+			continue
+		}
+		if err := r.readVolume(ctx, claim); err != nil {
+			return err
 		}
 	}
 	return nil

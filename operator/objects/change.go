@@ -63,6 +63,17 @@ func (c *Client) DeleteAlone(ctx context.Context, set *appsv1.StatefulSet) error
 	return nil
 }
 
+// DeleteEmpty deletes a StatefulSet that has no pods, if it is still as it was looked at: nobody has told
+// it to have some meanwhile.
+func (c *Client) DeleteEmpty(ctx context.Context, set *appsv1.StatefulSet) error {
+	err := c.Cached.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete StatefulSet %s: %w", set.Name, err)
+	}
+	delete(c.applied, "StatefulSet/"+set.Name)
+	return nil
+}
+
 // EndPod ends a pod, if it is still the one that was looked at. One that is ready is evicted, so
 // that the budgets of the cluster and of others count; a budget that does not allow it now is a
 // *BudgetError, unless only pods that have not begun to run use it up. One that is not ready, or

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/bootstrap"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/inventory"
 	"github.com/tickmesh/tickmesh/operator/objects"
 	"github.com/tickmesh/tickmesh/operator/ownership"
 )
@@ -19,12 +21,17 @@ func (p *pass) bootstrapFacts() bootstrap.Facts {
 	c := p.cluster
 	f := bootstrap.Facts{
 		Asked: c.Spec.Bootstrap != nil, Name: build.BootstrapRestoreName(c), Skipped: c.Annotations[v1alpha1.AnnotationBootstrap] == v1alpha1.BootstrapSkip,
-		Fresh: p.seen.NodeSet == nil && len(p.seen.NodeClaims) == 0 && c.Status.Shards == 0,
+		Fresh: isFresh(p.seen) && c.Status.Shards == 0,
 	}
 	if c.Status.Bootstrap != nil {
 		f.Phase = c.Status.Bootstrap.Phase
 	}
 	return f
+}
+
+// isFresh reports whether there is no StatefulSet or volume of nodes yet.
+func isFresh(seen *inventory.Inventory) bool {
+	return !slices.ContainsFunc(seen.NodeGroups, func(g *inventory.NodeGroup) bool { return g.Set != nil || len(g.Claims) > 0 })
 }
 
 // noteBootstrap writes down whether a cluster is new that is to begin with a backup, before

@@ -46,7 +46,7 @@ type certificates struct {
 func newCertificates(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory, o *objects.Client, settings pki.Settings, now time.Time) certificates {
 	return certificates{
 		cluster: c, seen: seen, objects: o, settings: settings, now: now,
-		keys: nodeKeys{c, seen}, names: peerNames{cluster: c, set: seen.NodeSet},
+		keys: nodeKeys{c, seen}, names: peerNames{cluster: c, set: seen.NodeGroups[0].Set},
 	}
 }
 
@@ -204,8 +204,7 @@ func (c *certificates) read(ctx context.Context) error {
 			c.ends("secret "+name, at)
 		}
 	}
-	for _, ordinal := range slices.Sorted(maps.Keys(c.seen.NodePods)) {
-		pod := c.seen.NodePods[ordinal]
+	for _, pod := range c.seen.NodePods() {
 		if leaf, err := pki.ReadAnnotated(pod); err == nil && build.KeepsKey(&pod.Spec) {
 			c.ends("pod "+pod.Name, leaf.Certificate.NotAfter)
 		}

@@ -85,7 +85,7 @@ func deletesVolumes(c *v1alpha1.TickMeshCluster) bool {
 // finalizer makes the cluster wait for its volumes when it is deleted, if they go with it, and for
 // its pods while nobody else would delete them.
 func (p *pass) finalizer(ctx context.Context) error {
-	return p.setFinalizer(ctx, deletesVolumes(p.cluster) || p.nodes.changesClaims())
+	return p.setFinalizer(ctx, deletesVolumes(p.cluster) || changesClaims(p.cluster, p.seen))
 }
 
 func (p *pass) setFinalizer(ctx context.Context, wanted bool) error {

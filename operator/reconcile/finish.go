@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
 )
 
 // finish deletes the volumes of a cluster that is being deleted, as the policy says.
@@ -29,20 +30,18 @@ func finish(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshCluste
 		return Result{}, err
 	}
 	sets := 0
-	for _, set := range []*appsv1.StatefulSet{p.seen.NodeSet, p.seen.EtcdSet} {
-		if set == nil {
-			continue
-		}
+	for _, set := range slices.Concat(p.seen.Workloads(build.ComponentNode), p.seen.Workloads(build.ComponentEtcd)) {
 		sets++
-		if set.DeletionTimestamp != nil {
+		if set.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := p.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID}); client.IgnoreNotFound(err) != nil {
-			return Result{}, fmt.Errorf("delete StatefulSet %s: %w", set.Name, err)
+		uid := set.GetUID()
+		if err := p.Client.Delete(ctx, set, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			return Result{}, fmt.Errorf("delete StatefulSet %s: %w", set.GetName(), err)
 		}
 	}
 	if sets == 0 {
-		for _, pod := range p.seen.NodePods { // the StatefulSet was being made anew
+		for _, pod := range p.seen.NodePods() { // the StatefulSet was being made anew
 			if err := p.objects.DeletePod(ctx, pod, false); err != nil {
 				return Result{}, err
 			}
@@ -52,8 +51,10 @@ func finish(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshCluste
 		return Result{After: intervalBusy}, nil
 	}
 	if c.Spec.Nodes.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete {
-		if err := p.deleteClaims(ctx, p.seen.NodeClaims); err != nil {
-			return Result{}, err
+		for _, g := range p.seen.NodeGroups {
+			if err := p.deleteClaims(ctx, g.Claims); err != nil {
+				return Result{}, err
+			}
 		}
 	}
 	if managed := c.Spec.Etcd.Managed; managed != nil && managed.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete {

@@ -27,11 +27,11 @@ func (p *pass) hibernate(ctx context.Context) error {
 	}
 	serving := map[string]bool{
 		build.ComponentEtcd: p.etcd.err == nil,
-		build.ComponentNode: 2*p.seen.ReadyNodes() >= p.nodes.known.Replicas,
+		build.ComponentNode: 2*p.seen.ReadyNodes() >= p.nodes.known.Replicas(),
 	}
 	for _, component := range build.Restartable(p.cluster) {
 		c := hibernation.Component{
-			Name: component, Exists: p.seen.Workload(component) != nil, Stopped: p.seen.IsStopped(component),
+			Name: component, Exists: len(p.seen.Workloads(component)) > 0, Stopped: p.seen.IsStopped(component),
 			Pods: p.seen.Pods(component), Serving: serving[component],
 		}
 		switch component {

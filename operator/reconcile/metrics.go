@@ -58,7 +58,7 @@ func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failur
 	set := func(v *prometheus.GaugeVec, value float64, labels ...string) {
 		v.WithLabelValues(append([]string{c.Namespace, c.Name}, labels...)...).Set(value)
 	}
-	wanted := c.Spec.Nodes.Count
+	wanted := c.Spec.NodeCount()
 	if rests(c) {
 		wanted = 0 // nobody misses them
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +30,7 @@ func (k nodeKeys) addHolders(holders map[string]pki.Holder, state *pki.State) (p
 	var failed []error
 	pods = map[string]*corev1.Pod{}
 	own := map[string]*pki.Leaf{}
-	for _, ordinal := range slices.Sorted(maps.Keys(k.seen.NodePods)) {
-		pod := k.seen.NodePods[ordinal]
+	for _, pod := range k.seen.NodePods() {
 		if !build.KeepsKey(&pod.Spec) {
 			continue
 		}
@@ -96,19 +94,23 @@ func requestOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// isNode reports whether a pod was made by the StatefulSet of the cluster's nodes.
+// isNode reports whether a pod was made by the StatefulSet of its group of the cluster's nodes.
 func (k nodeKeys) isNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
-	return k.seen.NodeSet != nil && metav1.IsControlledBy(k.seen.NodeSet, k.cluster) && owner != nil && owner.UID == k.seen.NodeSet.UID
+	group, _, _ := build.NodeOf(k.cluster, pod.Name)
+	g := k.seen.NodeGroup(group)
+	return g != nil && g.Set != nil && metav1.IsControlledBy(g.Set, k.cluster) && owner != nil && owner.UID == g.Set.UID
 }
 
 // isShared reports whether a node may use the certificate that all of them shared before they
 // kept their keys: until the last pod of such a template is gone.
 func (k nodeKeys) isShared() bool {
-	if set := k.seen.NodeSet; set != nil && !build.KeepsKey(&set.Spec.Template.Spec) {
-		return true
+	for _, g := range k.seen.NodeGroups {
+		if g.Set != nil && !build.KeepsKey(&g.Set.Spec.Template.Spec) {
+			return true
+		}
 	}
-	for _, pod := range k.seen.NodePods {
+	for _, pod := range k.seen.NodePods() {
 		if !build.KeepsKey(&pod.Spec) {
 			return true
 		}

@@ -4,16 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	meshclient "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -37,11 +31,13 @@ type storageNodes struct {
 	closed      bool // no maintenance window is open
 	now         time.Time
 	tell        notify
-	applySet    func(context.Context) error // applies the StatefulSet with the replicas that there are to be now
-	isCurrent   func() (bool, error)        // reports whether the StatefulSet has the pod template that is asked for
+	applySet    func(ctx context.Context, group string) error // applies the StatefulSet of a group with the replicas that there are to be now
+	delay       func(group string) string                     // describes why a group gets no StatefulSet now; empty: it does
+	isCurrent   func(group string) (bool, error)              // reports whether the StatefulSet has the pod template that is asked for
 
-	mesh  mesh.Mesh // nil: not connected
-	known report.Nodes
+	mesh   mesh.Mesh   // nil: not connected
+	groups []nodeGroup // that of spec.nodes first
+	known  report.Nodes
 }
 
 // manager is how the store is told who says what is desired: kind/namespace/name.
@@ -61,12 +57,11 @@ func replaceAfterMs(c *v1alpha1.TickMeshCluster) int64 {
 // look asks the store, which so many members of a managed etcd serve, and the routers, and decides.
 func (n *storageNodes) look(ctx context.Context, etcdMembers int) {
 	k := &n.known
-	k.Replicas = inventory.Replicas(n.seen.NodeSet)
-	stopped := n.seen.IsStopped(build.ComponentNode)
+	stopped := n.seen.IsAnyStopped(build.ComponentNode)
 	switch {
 	case stopped:
 		k.ViewErr = errStopped
-	case k.Replicas >= 0 || len(n.seen.NodePods) > 0: // without a StatefulSet pods go on
+	case len(n.seen.Workloads(build.ComponentNode)) > 0 || len(n.seen.NodePods()) > 0: // without a StatefulSet pods go on
 		n.mesh, k.ViewErr = n.connections.toMesh(ctx, etcdMembers)
 	default:
 		k.ViewErr = errNotMade
@@ -84,16 +79,39 @@ func (n *storageNodes) look(ctx context.Context, etcdMembers int) {
 	if stopped { // what is lost meanwhile is seen when they run
 		k.Plan = rollout.Plan{}
 	}
-	if k.Replicas < 0 {
-		k.Replicas = k.Plan.Actions[0].Replicas // it is to be created
+	k.Told = n.told(k.Plan)
+}
+
+// told returns how many pods the StatefulSet of each group is told to have, or is to be created with. A
+// group that has none, and is to have none now, is not in it.
+func (n *storageNodes) told(plan rollout.Plan) map[string]int {
+	told := map[string]int{"": int(n.cluster.Spec.Nodes.Count)} // of which there always is one
+	for _, g := range n.groups {
+		if g.Set != nil {
+			told[g.Name] = inventory.Replicas(g.Set)
+		}
 	}
+	for _, a := range plan.Actions {
+		if g := n.groupOf(a); g != nil && a.Kind == rollout.Scale && g.Set == nil {
+			told[g.Name] = a.Replicas
+		}
+	}
+	return told
 }
 
 // addTo adds to the facts that objects depend on.
 func (n *storageNodes) addTo(f *build.Facts) {
-	f.NodeReplicas = int32(n.known.Replicas)
-	if n.seen.NodeSet != nil {
-		f.NodeClaims = build.ClaimTemplateOf(n.seen.NodeSet)
+	f.Groups = map[string]build.NodeGroup{}
+	for group, replicas := range n.known.Told {
+		is := build.NodeGroup{Replicas: int32(replicas)}
+		if seen := n.seen.NodeGroup(group); seen != nil && seen.Set != nil {
+			is.Claims = build.ClaimTemplateOf(seen.Set)
+		}
+		if group == "" {
+			f.NodeReplicas, f.NodeClaims = is.Replicas, is.Claims
+			continue
+		}
+		f.Groups[group] = is
 	}
 }
 
@@ -104,9 +122,9 @@ func (n *storageNodes) facts(ctx context.Context) rollout.Facts {
 	c, k := n.cluster, &n.known
 	nowMs := n.now.UnixMilli()
 	f := rollout.Facts{
-		Name: build.Name(c, build.ComponentNode), NowMs: nowMs, Replicas: k.Replicas, StoreErr: k.ViewErr,
+		NowMs: nowMs, StoreErr: k.ViewErr,
 		Want: rollout.Want{
-			Count: int(c.Spec.Nodes.Count), Drained: map[string]bool{},
+			Drained:      map[string]bool{},
 			DeleteClaims: c.Spec.Nodes.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete,
 		},
 		Machines: map[string]rollout.Machine{}, Limits: shardmap.DefaultLimits(), Closed: n.closed,
@@ -122,132 +140,14 @@ func (n *storageNodes) facts(ctx context.Context) rollout.Facts {
 	}
 	f.State, f.EmptyForMs = n.tracker.Observe(k.View, nowMs)
 	f.Shards = shardsOf(k.Status)
-	for ordinal, pod := range n.seen.NodePods {
-		f.Pods = append(f.Pods, rollout.Pod{
-			Ordinal: ordinal, UID: string(pod.UID), Machine: pod.Spec.NodeName, Running: inventory.IsRunning(pod), Ready: inventory.IsReady(pod),
-			Terminating: pod.DeletionTimestamp != nil, Outdated: inventory.IsOutdated(pod, n.seen.NodeSet),
-			Asked: inventory.IsRestartAsked(pod, n.seen.NodeSet),
-		})
+	n.groups = groupsOf(c, n.seen, f.State)
+	for i := range n.groups {
+		f.Groups = append(f.Groups, n.groupFacts(ctx, &n.groups[i]))
 	}
-	for ordinal, claim := range n.seen.NodeClaims {
-		f.Claims = append(f.Claims, rollout.Claim{
-			Ordinal: ordinal, Name: claim.Name, UID: string(claim.UID), Machine: n.seen.VolumeMachine(claim),
-			GivenUp: claim.Annotations[annotationGivenUp] != "", Lost: n.seen.IsVolumeLost(claim), Terminating: claim.DeletionTimestamp != nil,
-			Outdated: build.IsClaimOutdated(claim, n.classBefore(), c.Spec.Nodes.Storage.VolumeSpec), Bound: claim.Spec.VolumeName != "",
-		})
-	}
-	f.ClaimTemplate = n.claimTemplate(ctx)
 	for name, machine := range n.seen.Machines {
 		f.Machines[name] = rollout.Machine{NotReadySinceMs: inventory.NotReadySinceMs(machine), OutOfService: inventory.IsOutOfService(machine)}
 	}
 	return f
-}
-
-// claimTemplate is what further claims of nodes are made from. Whether there is a storage class is
-// asked only when claims are to have it that do not.
-func (n *storageNodes) claimTemplate(ctx context.Context) (t rollout.ClaimTemplate) {
-	asked := n.cluster.Spec.Nodes.Storage.VolumeSpec
-	if set := n.seen.NodeSet; set != nil {
-		t.Ending = set.DeletionTimestamp != nil
-		if template := build.ClaimTemplateOf(set); template != nil {
-			t.Outdated = template.IsOutdated(asked)
-		}
-	}
-	outdated := t.Outdated
-	for _, claim := range n.seen.NodeClaims {
-		outdated = outdated || build.IsClaimOutdated(claim, n.classBefore(), asked)
-	}
-	if !outdated || *asked.StorageClassName == "" {
-		return t
-	}
-	name := *asked.StorageClassName
-	err := n.objects.Live.Get(ctx, types.NamespacedName{Name: name}, &storagev1.StorageClass{})
-	switch {
-	case apierrors.IsNotFound(err):
-		t.Problem = fmt.Sprintf("spec.nodes.storage.storageClassName asks for %q, and there is no such storage class, so no volume is replaced: create it, or set the name back", name)
-	case err != nil:
-		t.Problem = fmt.Sprintf("whether there is a storage class %q, which spec.nodes.storage.storageClassName asks for, is not known: %v", name, err)
-	}
-	return t
-}
-
-// classBefore returns the storage class that was asked for before: that of the claim template, if
-// it is not the one that is asked for now.
-func (n *storageNodes) classBefore() *string {
-	asked := n.cluster.Spec.Nodes.Storage.VolumeSpec
-	if set := n.seen.NodeSet; set != nil {
-		if template := build.ClaimTemplateOf(set); template != nil && template.IsOutdated(asked) {
-			return template.StorageClassName
-		}
-	}
-	return asked.StorageClassName
-}
-
-// markClaims marks claims that are not with the storage class that they were made for: once the
-// StatefulSet has another claim template, nobody could tell.
-func (n *storageNodes) markClaims(ctx context.Context) error {
-	if n.cluster.Spec.Nodes.Storage.StorageClassName == nil || n.seen.NodeSet == nil {
-		return nil
-	}
-	var failed []error
-	for _, ordinal := range slices.Sorted(maps.Keys(n.seen.NodeClaims)) {
-		if claim := n.seen.NodeClaims[ordinal]; !build.IsClaimMarked(claim) && claim.DeletionTimestamp == nil {
-			failed = append(failed, n.objects.ChangeClaim(ctx, claim, func(c *corev1.PersistentVolumeClaim) { build.MarkClaim(c, n.classBefore()) }))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// areClaimsMarked reports whether every pod has a claim that says which storage class it was made for.
-func (n *storageNodes) areClaimsMarked() bool {
-	for ordinal := range n.seen.NodePods {
-		if n.seen.NodeClaims[ordinal] == nil {
-			return false
-		}
-	}
-	for _, claim := range n.seen.NodeClaims {
-		if !build.IsClaimMarked(claim) && claim.DeletionTimestamp == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// changesClaims reports whether the StatefulSet is to be made anew for other claims, or has been
-// deleted for that.
-func (n *storageNodes) changesClaims() bool {
-	if n.seen.NodeSet == nil {
-		return len(n.seen.NodePods) > 0
-	}
-	for _, pod := range n.seen.NodePods {
-		if metav1.GetControllerOf(pod) == nil {
-			return true // the StatefulSet that was made anew has not taken it over yet
-		}
-	}
-	template := build.ClaimTemplateOf(n.seen.NodeSet)
-	return template != nil && template.IsOutdated(n.cluster.Spec.Nodes.Storage.VolumeSpec)
-}
-
-// remakeSet deletes the StatefulSet and leaves its pods, so that it is created with other claims.
-// Nobody deletes the pods with the cluster then, so its finalizer has to be there.
-func (n *storageNodes) remakeSet(ctx context.Context, reason rollout.Reason) error {
-	current, err := n.isCurrent()
-	if err != nil {
-		return err
-	}
-	if !current || !controllerutil.ContainsFinalizer(n.cluster, Finalizer) {
-		n.known.Plan.Waits = append(n.known.Plan.Waits, rollout.Wait{Reason: reason, Why: "volumes are to have another storage class, and pods are to be made anew for another reason first"})
-		return nil
-	}
-	if !n.areClaimsMarked() {
-		n.known.Plan.Waits = append(n.known.Plan.Waits, rollout.Wait{Reason: reason, Why: "volume claims are marked with the storage class that they were made for"})
-		return nil
-	}
-	if err := n.objects.DeleteAlone(ctx, n.seen.NodeSet); err != nil {
-		return err
-	}
-	n.tell(corev1.EventTypeNormal, string(reason), "StatefulSet %s is made anew for claims of storage class %s, and its pods stay", n.seen.NodeSet.Name, *n.cluster.Spec.Nodes.Storage.StorageClassName)
-	return nil
 }
 
 // shardsOf returns what leaders say of their shards, by number; nil: nobody could be asked.
@@ -286,9 +186,9 @@ func (n *storageNodes) keep(ctx context.Context) error {
 		}
 	}
 	failed := []error{n.markClaims(ctx)}
-	stopped := map[string]bool{} // by node; "" is the StatefulSet
+	stopped := map[string]bool{} // by node, or StatefulSet
 	for _, a := range n.known.Plan.Actions {
-		if stopped[a.Node] {
+		if stopped[a.Group+a.Node] {
 			continue
 		}
 		err := n.act(ctx, a)
@@ -297,8 +197,8 @@ func (n *storageNodes) keep(ctx context.Context) error {
 			continue
 		}
 		if err != nil {
-			stopped[a.Node] = true
-			failed = append(failed, fmt.Errorf("%s %s: %w", a.Kind, a.Node, err))
+			stopped[a.Group+a.Node] = true
+			failed = append(failed, fmt.Errorf("%s %s: %w", a.Kind, a.Group+a.Node, err))
 			continue
 		}
 		n.metrics.acted(n.cluster, a.Kind)
@@ -309,11 +209,17 @@ func (n *storageNodes) keep(ctx context.Context) error {
 func (n *storageNodes) act(ctx context.Context, a rollout.Action) error {
 	switch a.Kind {
 	case rollout.Scale:
-		n.tell(corev1.EventTypeNormal, string(a.Reason), "nodes: %d, they were %d", a.Replicas, max(n.known.Replicas, 0))
-		n.known.Replicas = a.Replicas
-		return n.applySet(ctx)
+		return n.scale(ctx, a)
 	case rollout.RemakeSet:
-		return n.remakeSet(ctx, a.Reason)
+		return n.remakeSet(ctx, n.groupOf(a), a.Reason)
+	case rollout.RemoveSet:
+		g := n.groupOf(a)
+		if err := n.objects.DeleteEmpty(ctx, g.Set); err != nil {
+			return err
+		}
+		delete(n.known.Told, g.Name)
+		n.tell(corev1.EventTypeNormal, string(a.Reason), "StatefulSet %s is deleted: spec has no group %s any more, and it is empty", g.Set.Name, g.Name)
+		return nil
 	case rollout.Desire:
 		if err := n.mesh.SetDesired(ctx, a.Node, a.Desired); err != nil {
 			return err
@@ -362,11 +268,11 @@ func (n *storageNodes) endPod(ctx context.Context, a rollout.Action) error {
 }
 
 func (n *storageNodes) pod(node string) *corev1.Pod {
-	ordinal, _ := inventory.Ordinal(node, build.Name(n.cluster, build.ComponentNode))
-	return n.seen.NodePods[ordinal]
+	pod, _ := n.seen.Node(node)
+	return pod
 }
 
 func (n *storageNodes) claim(node string) *corev1.PersistentVolumeClaim {
-	ordinal, _ := inventory.Ordinal(node, build.Name(n.cluster, build.ComponentNode))
-	return n.seen.NodeClaims[ordinal]
+	_, claim := n.seen.Node(node)
+	return claim
 }

@@ -3,8 +3,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,7 +26,7 @@ func (p *pass) facts() build.Facts {
 	f.ClientsKeptOut = p.bootstrap.Closed()
 	f.Stopped = p.hibernation.Stopped
 	f.Restarted = restarted(p.cluster, p.seen)
-	f.CertificateImage = certificateImage(p.cluster, p.seen.NodeSet, f)
+	f.CertificateImage = certificateImage(p.cluster, p.seen.NodeGroups[0].Set, f)
 	return f
 }
 
@@ -36,11 +34,12 @@ func (p *pass) facts() build.Facts {
 func restarted(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory) map[string]string {
 	words := map[string]string{}
 	for _, component := range build.Restartable(c) {
-		if present, exists := workloadOf(seen.Workload(component)); exists {
-			words[component] = build.RestartedFor(&present.template.ObjectMeta)
+		if present := seen.Workloads(component); len(present) > 0 {
+			w, _ := workloadOf(present[0])
+			words[component] = build.RestartedFor(&w.template.ObjectMeta)
 		} else if component == build.ComponentNode { // its pods are there while it is made anew
-			for _, ordinal := range slices.Sorted(maps.Keys(seen.NodePods)) {
-				words[component] = build.RestartedFor(&seen.NodePods[ordinal].ObjectMeta)
+			for _, pod := range seen.NodePods() {
+				words[component] = build.RestartedFor(&pod.ObjectMeta)
 			}
 		}
 	}
@@ -68,7 +67,7 @@ func certificateImage(c *v1alpha1.TickMeshCluster, present *appsv1.StatefulSet, 
 	if kept.CertificateImage = build.CertificateImage(&present.Spec.Template.Spec); kept.CertificateImage == "" {
 		return f.Image
 	}
-	wanted, _ := workloadOf(build.NodeStatefulSet(c, kept))
+	wanted, _ := workloadOf(build.NodeStatefulSet(c, kept, ""))
 	if digest, err := wanted.digest(); err != nil || digest != present.Annotations[annotationTemplate] {
 		return f.Image
 	}
@@ -97,7 +96,7 @@ func (p *pass) applyObjects(ctx context.Context) error {
 	}
 	for _, object := range objects {
 		component := object.GetLabels()[build.LabelComponent]
-		if stopped[component] {
+		if stopped[component] || p.nodes.isDelayed(object) {
 			continue
 		}
 		if err := p.applyInTurn(ctx, object); err != nil {

@@ -67,8 +67,13 @@ func newPass(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	}
 	p.nodes = storageNodes{
 		cluster: c, seen: seen, objects: p.objects, connections: ways, tracker: &m.tracker, metrics: s.Metrics, closed: closed, now: p.now, tell: p.tell,
-		applySet:  func(ctx context.Context) error { return p.applyInTurn(ctx, build.NodeStatefulSet(c, p.facts())) },
-		isCurrent: func() (bool, error) { return p.templates.isCurrent(build.NodeStatefulSet(c, p.facts())) },
+		applySet: func(ctx context.Context, group string) error {
+			return p.applyInTurn(ctx, build.NodeStatefulSet(c, p.facts(), group))
+		},
+		delay: func(group string) string { return p.templates.delay(group) },
+		isCurrent: func(group string) (bool, error) {
+			return p.templates.isCurrent(build.NodeStatefulSet(c, p.facts(), group))
+		},
 	}
 	p.volumes = volumes{cluster: c, seen: seen, objects: p.objects, tell: p.tell}
 	p.templates = templates{seen: seen, release: s.Release, turn: turn{s.Turns, clusterKey(c), p.now}, closed: closed, pressing: pressing}
@@ -126,7 +131,7 @@ func (p *pass) nameStore(ctx context.Context) error {
 		return nil
 	}
 	before := p.cluster.DeepCopy()
-	p.cluster.Status.StoreName = build.NewStoreName(p.cluster, p.seen.NodeSet)
+	p.cluster.Status.StoreName = build.NewStoreName(p.cluster, p.seen.NodeGroups[0].Set)
 	if err := objects.PatchStatus(ctx, p.Client, p.cluster, before); err != nil {
 		return fmt.Errorf("write down the name of the shard map: %w", err)
 	}
@@ -177,7 +182,7 @@ func (p *pass) writeStatus(ctx context.Context) error {
 
 // zones writes on each node's pod what zone its machine is in: the node waits for it.
 func (p *pass) zones(ctx context.Context) error {
-	for _, pod := range p.seen.NodePods {
+	for _, pod := range p.seen.NodePods() {
 		machine := p.seen.Machines[pod.Spec.NodeName]
 		if pod.Annotations[build.AnnotationZone] != "" || machine == nil || pod.DeletionTimestamp != nil {
 			continue // a process does not change its zone

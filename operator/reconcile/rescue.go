@@ -3,8 +3,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -28,16 +26,17 @@ type rescue struct {
 // rescueOf returns who can be asked now.
 func rescueOf(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory) (r rescue) {
 	isThere := map[string]bool{}
-	for _, ordinal := range slices.Sorted(maps.Keys(seen.NodePods)) {
-		if pod := seen.NodePods[ordinal]; inventory.IsReady(pod) && pod.DeletionTimestamp == nil {
+	for _, pod := range seen.NodePods() {
+		if inventory.IsReady(pod) && pod.DeletionTimestamp == nil {
 			r.ready, isThere[pod.Name] = append(r.ready, pod.Name), true
 		}
 	}
 	for i := range c.Status.NodeStatuses {
 		node := &c.Status.NodeStatuses[i]
-		switch ordinal, ok := inventory.Ordinal(node.Name, build.Name(c, build.ComponentNode)); {
+		_, _, ok := build.NodeOf(c, node.Name)
+		switch pod, claim := seen.Node(node.Name); {
 		case node.Shards == 0 || isThere[node.Name]:
-		case ok && seen.IsDataGone(seen.NodeClaims[ordinal], seen.NodePods[ordinal]):
+		case ok && seen.IsDataGone(claim, pod):
 			r.lost = append(r.lost, node.Name)
 		default:
 			r.missing = append(r.missing, node.Name)

@@ -84,9 +84,38 @@ type versions struct {
 	allowed string // version that a person has allowed
 }
 
-// present returns a component as it is; false: it does not exist.
-func (t *templates) present(component string) (workload, bool) {
-	return workloadOf(t.seen.Workload(component))
+// present returns a workload as it is; false: it does not exist.
+func (t *templates) present(wanted workload) (workload, bool) {
+	for _, is := range t.seen.Workloads(wanted.component()) {
+		if is.GetName() == wanted.meta.Name {
+			return workloadOf(is)
+		}
+	}
+	return workload{}, false
+}
+
+// leaving returns the StatefulSet of a group of nodes that the spec does not have any more: its pods stay
+// as they are until they go. False: it is another one.
+func (t *templates) leaving(wanted workload) (workload, bool) {
+	for _, g := range t.seen.NodeGroups {
+		if g.Leaves && g.Set != nil && wanted.component() == build.ComponentNode && g.Set.Name == wanted.meta.Name {
+			return workloadOf(g.Set)
+		}
+	}
+	return workload{}, false
+}
+
+// delay describes why a group of nodes that begins gets no StatefulSet now; empty: it does. While nodes
+// keep an older template a group would be ahead of them, also with a version that is refused.
+func (t *templates) delay(group string) string {
+	g := t.seen.NodeGroup(group)
+	if others := len(t.seen.Workloads(build.ComponentNode)) > 0; !others || g == nil || g.Set != nil || len(g.Pods) > 0 {
+		return ""
+	}
+	if !t.plan.Keeps(build.ComponentNode) && !t.plan.Restarts(build.ComponentNode) {
+		return ""
+	}
+	return "the group begins when the other nodes are brought to what they are to be"
 }
 
 // decide decides which components keep their pod templates for now.
@@ -95,20 +124,24 @@ func (t *templates) decide(objects []build.Object, v versions, etcdServes bool) 
 	begun, ofNewOperator, settled, newImage := false, false, true, false
 	for _, object := range objects {
 		wanted, is := workloadOf(object)
-		if !is {
+		if _, leaves := t.leaving(wanted); !is || leaves {
 			continue
 		}
 		component, err := t.component(wanted, etcdServes)
 		if err != nil {
 			return err
 		}
-		if present, exists := t.present(component.Name); exists {
+		if present, exists := t.present(wanted); exists {
 			ours := present.meta.Annotations[annotationRelease] == t.release
 			begun = begun || ours
 			ofNewOperator = ofNewOperator || !component.Current && !ours && !t.closed // else it waits anyway
 		}
 		settled = settled && component.Exists && (component.Current || t.closed) && !component.Asked && !component.Rolling
 		newImage = newImage || component.Exists && component.NewImage
+		if last := len(f.Components) - 1; last >= 0 && f.Components[last].Name == component.Name {
+			f.Components[last] = both(f.Components[last], component)
+			continue
+		}
 		f.Components = append(f.Components, component)
 	}
 	if newImage { // what runs already is put in the place of nothing, whatever its tag says
@@ -124,10 +157,24 @@ func (t *templates) decide(objects []build.Object, v versions, etcdServes bool) 
 	return nil
 }
 
+// both returns two StatefulSets of nodes as one component, which takes new templates in one step.
+func both(a, b upgrade.Component) upgrade.Component {
+	switch {
+	case !a.Exists:
+		return b
+	case !b.Exists:
+		return a
+	}
+	return upgrade.Component{
+		Name: a.Name, Exists: true, Current: a.Current && b.Current, Asked: a.Asked || b.Asked, Pressing: a.Pressing || b.Pressing,
+		NewImage: a.NewImage || b.NewImage, Rolling: a.Rolling || b.Rolling, Ready: a.Ready && b.Ready, Serving: a.Serving && b.Serving,
+	}
+}
+
 // component compares a component as it is with what it is to be.
 func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Component, error) {
 	c := upgrade.Component{Name: wanted.component()}
-	present, exists := t.present(c.Name)
+	present, exists := t.present(wanted)
 	if !exists {
 		return c, nil
 	}
@@ -146,8 +193,12 @@ func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Compone
 		c.Rolling, c.Ready = t.seen.SetState(t.seen.EtcdSet, t.seen.EtcdPods, t.closed)
 		c.Serving = etcdServes
 	case build.ComponentNode:
-		c.Rolling, c.Ready = t.seen.SetState(t.seen.NodeSet, t.seen.NodePods, t.closed)
-		c.Serving = t.seen.MostReady(t.seen.NodePods)
+		for _, g := range t.seen.NodeGroups {
+			if g.Set != nil && g.Set.Name == wanted.meta.Name {
+				c.Rolling, c.Ready = t.seen.SetState(g.Set, g.Pods, t.closed)
+			}
+		}
+		c.Serving = t.seen.MostReady(t.seen.NodePods())
 	case build.ComponentRouter:
 		c.Rolling, c.Ready = deploymentState(t.seen.Router)
 		c.Serving = c.Ready
@@ -155,7 +206,7 @@ func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Compone
 		c.Rolling, c.Ready = deploymentState(t.seen.Envoy)
 		c.Serving = c.Ready
 	}
-	if t.seen.IsStopped(c.Name) { // its pods come with whatever template there is then
+	if t.seen.IsAnyStopped(c.Name) { // its pods come with whatever template there is then
 		c.Rolling, c.Serving = false, false
 	}
 	return c, nil
@@ -164,7 +215,7 @@ func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Compone
 // isCurrent reports whether what exists has the pod template that is asked for.
 func (t *templates) isCurrent(object build.Object) (bool, error) {
 	wanted, _ := workloadOf(object)
-	present, exists := t.present(wanted.component())
+	present, exists := t.present(wanted)
 	digest, err := wanted.digest()
 	return exists && err == nil && present.meta.Annotations[annotationTemplate] == digest, err
 }
@@ -188,7 +239,9 @@ func (t *templates) stamp(object build.Object) error {
 		return err
 	}
 	release := t.release
-	if present, exists := t.present(wanted.component()); exists && len(t.plan.Held)+len(t.plan.Deferred) > 0 {
+	if present, leaves := t.leaving(wanted); leaves {
+		*wanted.template, digest, release = *present.template.DeepCopy(), present.meta.Annotations[annotationTemplate], present.meta.Annotations[annotationRelease]
+	} else if present, exists := t.present(wanted); exists && len(t.plan.Held)+len(t.plan.Deferred) > 0 {
 		was := present.meta.Annotations
 		word := build.RestartedFor(&wanted.template.ObjectMeta)
 		if restarts := t.plan.Restarts(wanted.component()); restarts || t.plan.Keeps(wanted.component()) {

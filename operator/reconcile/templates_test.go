@@ -26,7 +26,7 @@ func TestServingNodes(t *testing.T) {
 		ready, unready int
 		want           bool
 	}{{3, 0, true}, {2, 1, true}, {1, 2, false}, {0, 3, false}, {1, 0, true}, {0, 1, false}, {1, 1, true}, {2, 2, true}} {
-		seen := &inventory.Inventory{NodeSet: nodeSet("old"), NodePods: map[int]*corev1.Pod{}, Machines: map[string]*corev1.Node{"m": {Status: corev1.NodeStatus{
+		seen := &inventory.Inventory{NodeGroups: []*inventory.NodeGroup{{Set: nodeSet("old"), Pods: map[int]*corev1.Pod{}}}, Machines: map[string]*corev1.Node{"m": {Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		}}}}
 		for ordinal := range test.ready + test.unready {
@@ -34,7 +34,7 @@ func TestServingNodes(t *testing.T) {
 			if ordinal < test.ready {
 				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			}
-			seen.NodePods[ordinal] = pod
+			seen.NodeGroups[0].Pods[ordinal] = pod
 		}
 		wanted, _ := workloadOf(nodeSet("new"))
 		is, err := (&templates{seen: seen, pressing: func(string) bool { return false }}).component(wanted, true)
@@ -50,7 +50,7 @@ func TestCertificateImage(t *testing.T) {
 	c := &v1alpha1.TickMeshCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 	c.Spec.Image, c.Spec.TLS.Mode, c.Spec.Etcd.Managed = "mine:1", v1alpha1.TLSModeOperator, &v1alpha1.ManagedEtcd{}
 	old := build.Facts{Image: "tickmesh:1", CertificateImage: "tickmesh:1", NodeReplicas: 1, EtcdEndpoints: 1}
-	present := build.NodeStatefulSet(c, old)
+	present := build.NodeStatefulSet(c, old, "")
 	if err := (&templates{seen: &inventory.Inventory{}}).stamp(present); err != nil {
 		t.Fatal(err)
 	}

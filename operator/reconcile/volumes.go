@@ -32,7 +32,12 @@ type volumes struct {
 
 // keep grows claims to the size that is asked for.
 func (v *volumes) keep(ctx context.Context) error {
-	failed := []error{v.growClaims(ctx, "nodes.storage", v.seen.NodeClaims, v.cluster.Spec.Nodes.Storage.Size)}
+	var failed []error
+	for _, g := range v.seen.NodeGroups {
+		if asked, ok := v.cluster.Spec.NodesOf(g.Name); ok {
+			failed = append(failed, v.growClaims(ctx, storageField(v.cluster, g.Name), g.Claims, asked.Storage.Size))
+		}
+	}
 	if v.cluster.Spec.Etcd.Managed != nil {
 		failed = append(failed, v.growClaims(ctx, "etcd.managed.storage", v.seen.EtcdClaims, v.cluster.Spec.Etcd.Managed.Storage.Size))
 	}

@@ -232,7 +232,7 @@ func (f *Facts) whyNoMap() string {
 	case f.Nodes.ViewErr != nil:
 		return f.Nodes.ViewErr.Error()
 	}
-	return fmt.Sprintf("%d of %d nodes are there", len(f.Nodes.View.Nodes), f.Cluster.Spec.Nodes.Count)
+	return fmt.Sprintf("%d of %d nodes are there", len(f.Nodes.View.Nodes), f.Cluster.Spec.NodeCount())
 }
 
 // nodesIdentified judges whether a node can call as another.
@@ -275,7 +275,7 @@ func (f *Facts) progressing() verdict {
 		if waits := slices.IndexFunc(plan.Waits, func(w rollout.Wait) bool { return w.Node == a.Node && w.Reason == a.Reason }); waits >= 0 {
 			return yes(string(a.Reason), waitText(plan.Waits[waits]))
 		}
-		return yes(string(a.Reason), fmt.Sprintf("%s %s", a.Kind, a.Node))
+		return yes(string(a.Reason), fmt.Sprintf("%s %s", a.Kind, a.Group+a.Node))
 	}
 	for _, w := range plan.Waits {
 		return yes(string(w.Reason), waitText(w))
@@ -293,8 +293,8 @@ func (f *Facts) progressing() verdict {
 	if names != "" && !f.Certificates.NamesOptional {
 		return no(reasonNames, names) // nothing starts before that
 	}
-	if ready := f.Seen.ReadyNodes(); ready < f.Nodes.Replicas {
-		return yes(reasonStarting, fmt.Sprintf("%d of %d nodes are ready", ready, f.Nodes.Replicas))
+	if ready := f.Seen.ReadyNodes(); ready < f.Nodes.Replicas() {
+		return yes(reasonStarting, fmt.Sprintf("%d of %d nodes are ready", ready, f.Nodes.Replicas()))
 	}
 	if f.Seen.Router == nil || f.Seen.Router.Status.ObservedGeneration < f.Seen.Router.Generation || f.Seen.Router.Status.UpdatedReplicas < f.Seen.Router.Status.Replicas ||
 		f.Seen.Router.Status.ReadyReplicas == 0 {

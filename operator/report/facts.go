@@ -52,7 +52,17 @@ type Nodes struct {
 	StatusErr error
 	Summary   shardmap.Summary
 	Plan      rollout.Plan
-	Replicas  int // of the StatefulSet, as it is now or is to be made
+	// Told is how many pods the StatefulSet of each group is told to have, or is to be made with. That
+	// of spec.nodes has an empty name.
+	Told map[string]int
+}
+
+// Replicas returns how many pods of nodes there are to be now, of all groups.
+func (n *Nodes) Replicas() (replicas int) {
+	for _, told := range n.Told {
+		replicas += told
+	}
+	return replicas
 }
 
 // Etcd is what is known of a managed etcd, and what is done about it.

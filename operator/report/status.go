@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +59,7 @@ func (f *Facts) status() *v1alpha1.TickMeshClusterStatus {
 	s := &v1alpha1.TickMeshClusterStatus{
 		Operator: old.Operator, StoreName: old.StoreName,
 		ObservedGeneration: c.Generation, Conditions: slices.Clone(old.Conditions),
-		Nodes: int32(len(f.Seen.NodePods)), ReadyNodes: int32(f.Seen.ReadyNodes()),
+		Nodes: int32(len(f.Seen.NodePods())), ReadyNodes: int32(f.Seen.ReadyNodes()), WantedNodes: c.Spec.NodeCount(), NodeGroups: f.nodeGroupStatuses(),
 		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
 		Shards:   old.Shards, Version: old.Version, NewestVersion: upgrade.Known(old.NewestVersion, old.Version), Zones: old.Zones, NodeStatuses: old.NodeStatuses,
 		ShardsMoving: old.ShardsMoving, UnderReplicated: old.UnderReplicated, BytesMoving: old.BytesMoving, ETA: old.ETA,
@@ -112,24 +111,53 @@ func (f *Facts) moves() (bytes int64, eta v1alpha1.Duration) {
 
 // nodeStatuses returns the status of each node that is in Kubernetes or the store.
 func (f *Facts) nodeStatuses() []v1alpha1.NodeStatus {
-	prefix, view := build.Name(f.Cluster, build.ComponentNode), &f.Nodes.View
-	ordinals := map[int]bool{}
-	for ordinal := range f.Seen.NodePods {
-		ordinals[ordinal] = true
+	view, ordinals := &f.Nodes.View, map[string]map[int]bool{} // by groups
+	note := func(name string) {
+		group, ordinal, ok := build.NodeOf(f.Cluster, name)
+		if !ok {
+			return
+		}
+		if ordinals[group] == nil {
+			ordinals[group] = map[int]bool{}
+		}
+		ordinals[group][ordinal] = true
+	}
+	for _, pod := range f.Seen.NodePods() {
+		note(pod.Name)
 	}
 	for name := range view.Nodes {
-		if ordinal, ok := inventory.Ordinal(name, prefix); ok {
-			ordinals[ordinal] = true
-		}
+		note(name)
 	}
 	for name := range view.Desired {
-		if ordinal, ok := inventory.Ordinal(name, prefix); ok {
-			ordinals[ordinal] = true
-		}
+		note(name)
 	}
 	var all []v1alpha1.NodeStatus
-	for _, ordinal := range slices.Sorted(maps.Keys(ordinals)) {
-		all = append(all, f.nodeStatus(prefix+"-"+strconv.Itoa(ordinal), f.Seen.NodePods[ordinal]))
+	for _, group := range slices.Sorted(maps.Keys(ordinals)) {
+		for _, ordinal := range slices.Sorted(maps.Keys(ordinals[group])) {
+			name := build.NodeName(f.Cluster, group, ordinal)
+			pod, _ := f.Seen.Node(name)
+			s := f.nodeStatus(name, pod)
+			s.Group = group
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// nodeGroupStatuses returns the status of each group but that of spec.nodes.
+func (f *Facts) nodeGroupStatuses() (all []v1alpha1.NodeGroupStatus) {
+	for _, g := range f.Seen.NodeGroups[1:] {
+		if g.Leaves && g.Set == nil && len(g.Pods) == 0 {
+			continue // only volumes are left
+		}
+		asked, _ := f.Cluster.Spec.NodesOf(g.Name)
+		s := v1alpha1.NodeGroupStatus{Name: g.Name, WantedNodes: asked.Count, Nodes: int32(len(g.Pods))}
+		for _, pod := range g.Pods {
+			if inventory.IsReady(pod) && pod.DeletionTimestamp == nil {
+				s.ReadyNodes++
+			}
+		}
+		all = append(all, s)
 	}
 	return all
 }

@@ -5,16 +5,16 @@ import "github.com/tickmesh/tickmesh/api/shardmap"
 // cleanUp ends what scaling in has left over: pods on machines that are gone, and what
 // the store and Kubernetes still have of nodes without a pod.
 func (d *decision) cleanUp() {
-	for ordinal := d.Replicas; ordinal < d.ordinals(); ordinal++ {
-		node, pod := d.NodeName(ordinal), d.pod(ordinal)
-		if d.live(node) || d.named(node) || ordinal < d.target && d.usable(ordinal) {
+	for _, s := range d.slots() {
+		node, pod := s.node(), s.pod()
+		if s.ordinal < s.group.Replicas || d.live(node) || d.named(node) || s.ordinal < s.group.target && d.usable(s) {
 			continue // it comes back as it was
 		}
 		switch {
 		case pod == nil:
-			d.finish(ordinal)
+			d.finish(s)
 		case pod.Machine == "" || !d.machineGone(pod.Machine):
-		case !d.giveUp(ordinal, ReasonMachineLost):
+		case !d.giveUp(s, ReasonMachineLost):
 			// Its machine cannot say that the process has ended, but an incarnation that
 			// is retired cannot come back.
 			d.do(Action{Kind: DeletePod, Reason: ReasonMachineLost, Node: node, UID: pod.UID, Force: true})
@@ -23,23 +23,23 @@ func (d *decision) cleanUp() {
 }
 
 // finish ends a node that has no pod and is in no row.
-func (d *decision) finish(ordinal int) {
-	node, claim := d.NodeName(ordinal), d.claim(ordinal)
+func (d *decision) finish(s slot) {
+	node, claim := s.node(), s.claim()
 	desired, retired := d.State.Desired[node], d.retired(node)
 	given := claim != nil && claim.GivenUp
-	keep := claim != nil && !claim.Terminating && !d.Want.DeleteClaims && ordinal >= d.target
+	keep := claim != nil && !claim.Terminating && !d.Want.DeleteClaims && s.ordinal >= s.group.target
 	switch {
-	case ordinal < d.target && given && !claim.Terminating && !retired && desired != shardmap.Gone:
-		d.markClaim(claim, false, ReasonReactivated)
+	case s.ordinal < s.group.target && given && !claim.Terminating && !retired && desired != shardmap.Gone:
+		d.markClaim(s, claim, false, ReasonReactivated)
 	case keep && d.known(node) && !retired && !given && desired != shardmap.Gone:
 		if desired != shardmap.Draining {
 			d.setDesired(node, shardmap.Draining, ReasonCleaning)
 		}
 	case desired != shardmap.Gone && d.known(node) && !retired && !keep && d.marked(claim):
 		d.setDesired(node, shardmap.Gone, ReasonCleaning)
-	case d.giveUp(ordinal, ReasonCleaning):
+	case d.giveUp(s, ReasonCleaning):
 	case claim != nil && !keep:
-		d.deleteClaim(claim, ReasonCleaning)
+		d.deleteClaim(s, claim, ReasonCleaning)
 	case desired != "":
 		d.setDesired(node, "", ReasonCleaning)
 	}
@@ -53,15 +53,15 @@ func (d *decision) marked(claim *Claim) bool {
 // giveUp marks the claim of a node, then retires the node's data folders. It says
 // whether there was something to do. A claim whose data folder is retired is marked
 // always, so that no node finds it: which folder is on it nobody could say otherwise.
-func (d *decision) giveUp(ordinal int, reason Reason) bool {
-	node, claim := d.NodeName(ordinal), d.claim(ordinal)
+func (d *decision) giveUp(s slot, reason Reason) bool {
+	node, claim := s.node(), s.claim()
 	busy := false
 	for _, incarnation := range d.State.Incarnations[node] {
 		if incarnation.Retired {
 			continue
 		}
 		if !d.marked(claim) {
-			d.markClaim(claim, true, reason)
+			d.markClaim(s, claim, true, reason)
 			return true
 		}
 		d.do(Action{Kind: Retire, Reason: reason, Node: node, Incarnation: incarnation.ID})
@@ -70,14 +70,14 @@ func (d *decision) giveUp(ordinal int, reason Reason) bool {
 	return busy
 }
 
-func (d *decision) markClaim(claim *Claim, givenUp bool, reason Reason) {
+func (d *decision) markClaim(s slot, claim *Claim, givenUp bool, reason Reason) {
 	d.do(Action{
-		Kind: MarkClaim, Reason: reason, Node: d.NodeName(claim.Ordinal), Claim: claim.Name, UID: claim.UID, GivenUp: givenUp,
+		Kind: MarkClaim, Reason: reason, Node: s.node(), Claim: claim.Name, UID: claim.UID, GivenUp: givenUp,
 	})
 }
 
-func (d *decision) deleteClaim(claim *Claim, reason Reason) {
+func (d *decision) deleteClaim(s slot, claim *Claim, reason Reason) {
 	if !claim.Terminating {
-		d.do(Action{Kind: DeleteClaim, Reason: reason, Node: d.NodeName(claim.Ordinal), Claim: claim.Name, UID: claim.UID})
+		d.do(Action{Kind: DeleteClaim, Reason: reason, Node: s.node(), Claim: claim.Name, UID: claim.UID})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // has copies on nodes i and i+1, and a witness on i+2.
 func scene(n int) Facts {
 	f := Facts{
-		Name: "demo-node", NowMs: 1_000_000, Want: Want{Count: n, Drained: map[string]bool{}}, Replicas: n, Machines: map[string]Machine{},
+		NowMs: 1_000_000, Want: Want{Drained: map[string]bool{}}, Groups: []Group{{Name: "demo-node", Count: n, Replicas: n}}, Machines: map[string]Machine{},
 		Limits: shardmap.DefaultLimits(), EmptyForMs: map[string]int64{},
 	}
 	f.State = shardmap.State{
@@ -24,8 +24,8 @@ func scene(n int) Facts {
 	for i := range n {
 		machine := fmt.Sprintf("m%d", i)
 		f.Machines[machine] = Machine{}
-		f.Pods = append(f.Pods, Pod{Ordinal: i, UID: fmt.Sprintf("p%d", i), Machine: machine, Running: true, Ready: true})
-		f.Claims = append(f.Claims, Claim{Ordinal: i, Name: "data-" + f.NodeName(i), UID: fmt.Sprintf("c%d", i), Machine: machine})
+		f.Groups[0].Pods = append(f.Groups[0].Pods, Pod{Ordinal: i, UID: fmt.Sprintf("p%d", i), Machine: machine, Running: true, Ready: true})
+		f.Groups[0].Claims = append(f.Groups[0].Claims, Claim{Ordinal: i, Name: "data-" + f.NodeName(i), UID: fmt.Sprintf("c%d", i), Machine: machine})
 		f.State.Nodes[f.NodeName(i)] = shardmap.NodeState{NodeInfo: shardmap.NodeInfo{ID: f.NodeName(i), Incarnation: folder(i)}}
 		f.State.Incarnations[f.NodeName(i)] = []shardmap.Incarnation{{ID: folder(i)}}
 		var members []shardmap.Member
@@ -42,6 +42,12 @@ func scene(n int) Facts {
 	}
 	return f
 }
+
+func (f *Facts) NodeName(ordinal int) string { return f.Groups[0].NodeName(ordinal) }
+
+func (f *Facts) pod(ordinal int) *Pod { return f.Groups[0].pod(ordinal) }
+
+func (f *Facts) claim(ordinal int) *Claim { return f.Groups[0].claim(ordinal) }
 
 func folder(n int) string { return fmt.Sprintf("%032x", n+1) }
 
@@ -87,12 +93,12 @@ func TestDecide(t *testing.T) {
 		wait   string // part of a wait
 	}{
 		{name: "all is well", nodes: 4},
-		{name: "there is no StatefulSet", nodes: 4, change: func(f *Facts) { f.Replicas = -1 }, want: []string{"scale"}},
-		{name: "one more", nodes: 4, change: func(f *Facts) { f.Want.Count = 5 }, want: []string{"scale"}},
-		{name: "one less", nodes: 5, change: func(f *Facts) { f.Want.Count = 4 }, want: []string{"desire demo-node-4 draining"}},
-		{name: "one less while another one is down", nodes: 5, change: func(f *Facts) { f.Want.Count = 4; f.dead(0) }, wait: "demo-node-0 is down"},
-		{name: "the one that is down", nodes: 5, change: func(f *Facts) { f.Want.Count = 4; f.dead(4) }, want: []string{"desire demo-node-4 draining"}},
-		{name: "etcd is away", nodes: 5, change: func(f *Facts) { f.Want.Count, f.StoreErr = 4, shardmap.ErrUnavailable }, wait: "etcd does not answer"},
+		{name: "there is no StatefulSet", nodes: 4, change: func(f *Facts) { f.Groups[0].Replicas = -1 }, want: []string{"scale"}},
+		{name: "one more", nodes: 4, change: func(f *Facts) { f.Groups[0].Count = 5 }, want: []string{"scale"}},
+		{name: "one less", nodes: 5, change: func(f *Facts) { f.Groups[0].Count = 4 }, want: []string{"desire demo-node-4 draining"}},
+		{name: "one less while another one is down", nodes: 5, change: func(f *Facts) { f.Groups[0].Count = 4; f.dead(0) }, wait: "demo-node-0 is down"},
+		{name: "the one that is down", nodes: 5, change: func(f *Facts) { f.Groups[0].Count = 4; f.dead(4) }, want: []string{"desire demo-node-4 draining"}},
+		{name: "etcd is away", nodes: 5, change: func(f *Facts) { f.Groups[0].Count, f.StoreErr = 4, shardmap.ErrUnavailable }, wait: "etcd does not answer"},
 		{name: "a new template", nodes: 4, change: func(f *Facts) { outdate(f) }, want: []string{"delete pod demo-node-3"}},
 		{name: "a new template, one pod is not ready", nodes: 4, change: func(f *Facts) { outdate(f); f.pod(0).Ready = false }, want: []string{"delete pod demo-node-0"}},
 		{name: "a new template, one does not come back from it", nodes: 4, change: func(f *Facts) {
@@ -127,7 +133,7 @@ func TestDecide(t *testing.T) {
 			outdate(f)
 			f.Closed, f.pod(2).Asked = true, true
 		}, want: []string{"delete pod demo-node-2"}},
-		{name: "one less outside the window", nodes: 5, change: func(f *Facts) { outdate(f); f.Closed, f.Want.Count = true, 4 }, want: []string{"desire demo-node-4 draining"}},
+		{name: "one less outside the window", nodes: 5, change: func(f *Facts) { outdate(f); f.Closed, f.Groups[0].Count = true, 4 }, want: []string{"desire demo-node-4 draining"}},
 		{name: "a new template, no router answers", nodes: 4, change: func(f *Facts) { outdate(f); f.Shards = nil }, wait: "no router answers"},
 		{name: "a new template while a pod ends", nodes: 4, change: func(f *Facts) { outdate(f); f.pod(2).Terminating = true }, wait: "its pod is ending"},
 		{name: "a machine is off, not for long", nodes: 3, change: func(f *Facts) { f.dead(1); f.Machines["m1"] = Machine{NotReadySinceMs: f.NowMs - 1000} }},
@@ -138,12 +144,12 @@ func TestDecide(t *testing.T) {
 		{name: "a machine is out of service", nodes: 3, change: func(f *Facts) {
 			f.dead(1)
 			f.Machines["m1"] = Machine{NotReadySinceMs: f.NowMs, OutOfService: true}
-			f.Claims[1].GivenUp = true
+			f.Groups[0].Claims[1].GivenUp = true
 		}, want: []string{"retire demo-node-1"}},
 		{name: "a machine is gone, its folder is retired", nodes: 3, change: func(f *Facts) {
 			f.dead(1)
 			delete(f.Machines, "m1")
-			f.Claims[1].GivenUp = true
+			f.Groups[0].Claims[1].GivenUp = true
 			f.State.Incarnations["demo-node-1"][0].Retired = true
 		}, want: []string{"delete claim demo-node-1", "delete pod demo-node-1"}},
 		{name: "a machine is gone, and another node is down", nodes: 3, change: func(f *Facts) {
@@ -183,7 +189,7 @@ func TestDecide(t *testing.T) {
 		}, wait: "demo-node-2 is ending with its volume"},
 		{name: "one less while a node ends with its volume", nodes: 5, change: func(f *Facts) {
 			f.endsWithVolume(2)
-			f.Want.Count = 4
+			f.Groups[0].Count = 4
 		}, wait: "demo-node-2 is ending with its volume"},
 		{name: "a drain by name while only a claim is being deleted", nodes: 4, change: func(f *Facts) {
 			f.claim(2).Terminating = true
@@ -208,15 +214,15 @@ func TestDecide(t *testing.T) {
 }
 
 func outdate(f *Facts) {
-	for i := range f.Pods {
-		f.Pods[i].Outdated = true
+	for i := range f.Groups[0].Pods {
+		f.Groups[0].Pods[i].Outdated = true
 	}
 }
 
 // A scale-in is refused for witnesses as it is for copies.
 func TestRefusals(t *testing.T) {
 	f := scene(3)
-	f.Want.Count = 2
+	f.Groups[0].Count = 2
 	plan := Decide(f)
 	if len(plan.Actions) != 0 || len(plan.Refusals) != 1 || !plan.Refusals[0].Scale || !errors.Is(plan.Refusals[0].Err, shardmap.ErrDrainCopies) {
 		t.Fatalf("%+v", plan)
@@ -263,7 +269,7 @@ func BenchmarkDecide(b *testing.B) {
 					Decide(f)
 				}
 			})
-			f.Want.Count = 4
+			f.Groups[0].Count = 4
 			b.Run("drain", func(b *testing.B) {
 				for b.Loop() {
 					Decide(f)

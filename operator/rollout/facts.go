@@ -1,9 +1,6 @@
 package rollout
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
@@ -19,7 +16,6 @@ const (
 
 // Want is what the resource asks for.
 type Want struct {
-	Count        int             // nodes
 	Drained      map[string]bool // nodes to be kept empty, by name
 	DeleteClaims bool            // volumes that scaling in leaves over are deleted
 }
@@ -70,16 +66,23 @@ type Shard struct {
 	Members     []Replica
 }
 
-// Facts are what is looked at.
-type Facts struct {
+// Group is a group of nodes of one kind, which have a StatefulSet of their own.
+type Group struct {
 	Name     string // of the StatefulSet: pod i, and its node, are Name-i
-	NowMs    int64
-	Want     Want
-	Replicas int // what the StatefulSet is told; below 0: there is none
+	Count    int    // nodes that are asked for
+	Leaves   bool   // it is not asked for any more, and goes when it is empty
+	Replicas int    // what the StatefulSet is told; below 0: there is none
 	Pods     []Pod
 	Claims   []Claim
 	// ClaimTemplate is what further claims are made from.
 	ClaimTemplate ClaimTemplate
+}
+
+// Facts are what is looked at.
+type Facts struct {
+	NowMs  int64
+	Want   Want
+	Groups []Group // of which the last is restarted first
 	// Machines by name. One that is not in it does not exist.
 	Machines map[string]Machine
 
@@ -93,37 +96,6 @@ type Facts struct {
 	// Closed reports that no maintenance window is open: pods that run are restarted only when
 	// they are Asked.
 	Closed bool
-}
-
-// NodeName returns the name of the pod, and of the node, with an ordinal.
-func (f *Facts) NodeName(ordinal int) string { return f.Name + "-" + strconv.Itoa(ordinal) }
-
-// ordinalOf is the reverse of NodeName.
-func (f *Facts) ordinalOf(node string) (int, bool) {
-	digits, ok := strings.CutPrefix(node, f.Name+"-")
-	if !ok {
-		return 0, false
-	}
-	ordinal, err := strconv.Atoi(digits)
-	return ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
-}
-
-func (f *Facts) pod(ordinal int) *Pod {
-	for i := range f.Pods {
-		if f.Pods[i].Ordinal == ordinal {
-			return &f.Pods[i]
-		}
-	}
-	return nil
-}
-
-func (f *Facts) claim(ordinal int) *Claim {
-	for i := range f.Claims {
-		if f.Claims[i].Ordinal == ordinal {
-			return &f.Claims[i]
-		}
-	}
-	return nil
 }
 
 // live reports whether a node holds its lease.
@@ -162,29 +134,3 @@ func (f *Facts) machineGone(name string) bool {
 	}
 	return machine.NotReadySinceMs > 0 && f.NowMs-machine.NotReadySinceMs >= f.Limits.ReplaceAfterMs
 }
-
-// ordinals returns 1 + the highest ordinal that anything is known of.
-func (f *Facts) ordinals() int {
-	top := max(f.Replicas, f.Want.Count, 0)
-	for i := range f.Pods {
-		top = max(top, f.Pods[i].Ordinal+1)
-	}
-	for i := range f.Claims {
-		top = max(top, f.Claims[i].Ordinal+1)
-	}
-	enter := func(node string) {
-		if ordinal, ok := f.ordinalOf(node); ok && ordinal < ordinalsMax {
-			top = max(top, ordinal+1)
-		}
-	}
-	for node := range f.State.Nodes {
-		enter(node)
-	}
-	for node := range f.State.Desired {
-		enter(node)
-	}
-	return min(top, ordinalsMax)
-}
-
-// ordinalsMax bounds the ordinals that are looked at.
-const ordinalsMax = 1024

@@ -13,6 +13,7 @@ const (
 	Retire      ActionKind = "retire"       // Store.Retire(Node, Incarnation)
 	Scale       ActionKind = "scale"        // set the StatefulSet's replicas
 	RemakeSet   ActionKind = "remake set"   // delete the StatefulSet and leave its pods: it is then created with other claims
+	RemoveSet   ActionKind = "remove set"   // delete the StatefulSet, which has no pods
 	DeletePod   ActionKind = "delete pod"   // with UID as the precondition
 	MarkClaim   ActionKind = "mark claim"   // say by an annotation whether it is given up
 	DeleteClaim ActionKind = "delete claim" // with UID as the precondition
@@ -22,6 +23,7 @@ const (
 type Action struct {
 	Kind        ActionKind
 	Reason      Reason
+	Group       string           // of Scale, RemakeSet and RemoveSet: the name of the StatefulSet
 	Node        string           // which is the pod, too
 	Desired     shardmap.Desired // of Desire; "" forgets the node
 	Incarnation string           // of Retire
@@ -96,26 +98,20 @@ type Plan struct {
 // Decide returns the plan. It is a pure function. When a plan has no action and nothing
 // changes, no later plan has one but for time that has passed.
 func Decide(f Facts) Plan {
-	d := &decision{Facts: &f, asked: f.Want.Count}
-	for i := range f.Pods {
-		if f.Pods[i].Outdated && f.Pods[i].Ordinal < f.Replicas {
+	d := &decision{Facts: &f, groups: groupsOf(&f)}
+	for s, pod := range d.pods {
+		if pod.Outdated && s.ordinal < s.group.Replicas {
 			d.plan.Outdated++
-			if d.defers(&f.Pods[i]) {
+			if d.defers(s, pod) {
 				d.plan.Deferred++
 			}
 		}
 	}
-	if f.Replicas < 0 {
-		// Pods that are there stay until they are empty: the StatefulSet may have been made anew.
-		replicas := f.Want.Count
-		for i := range f.Pods {
-			replicas = max(replicas, f.Pods[i].Ordinal+1)
-		}
-		d.do(Action{Kind: Scale, Reason: ReasonCreating, Replicas: replicas})
+	if d.make() {
 		return d.plan
 	}
 	if f.StoreErr == nil {
-		f.Want.Count += d.spareNodes()
+		d.addSpareNodes()
 		d.desire()
 		d.replaceVolumes()
 		d.scale()
@@ -127,6 +123,7 @@ func Decide(f Facts) Plan {
 	d.restart()
 	if f.StoreErr == nil {
 		d.remakeSet()
+		d.removeSets()
 	}
 	return d.plan
 }
@@ -134,12 +131,11 @@ func Decide(f Facts) Plan {
 // decision is a plan in the making.
 type decision struct {
 	*Facts
-	plan Plan
-	// asked is how many nodes are asked for; Want.Count may be more while volumes are replaced.
-	asked int
+	groups    []*group
+	toldSlots []slot // see told
+	plan      Plan
 	// desired is what will be desired once the actions so far are made.
 	desired map[string]shardmap.Desired
-	target  int // pods that there have to be
 }
 
 func (d *decision) do(a Action) { d.plan.Actions = append(d.plan.Actions, a) }

@@ -9,11 +9,11 @@ import (
 // replace deletes volumes that are lost, once nothing of value is on them, so that the
 // StatefulSet makes new ones.
 func (d *decision) replace() {
-	for ordinal := range d.Replicas {
-		loss, lost := d.loss(ordinal)
+	for _, s := range d.told() {
+		loss, lost := d.loss(s)
 		if !lost {
-			if claim := d.claim(ordinal); claim != nil && claim.GivenUp && !claim.Terminating && !d.retired(d.NodeName(ordinal)) {
-				d.markClaim(claim, false, ReasonReactivated) // its machine is back in time
+			if claim := s.claim(); claim != nil && claim.GivenUp && !claim.Terminating && !d.retired(s.node()) {
+				d.markClaim(s, claim, false, ReasonReactivated) // its machine is back in time
 			}
 			continue
 		}
@@ -28,9 +28,9 @@ func (d *decision) replace() {
 		switch {
 		case len(loss.Shards) > 0 || loss.Unknown:
 		case d.live(loss.Node):
-			d.endLast(ordinal, loss.Reason)
+			d.endLast(s, loss.Reason)
 		default:
-			d.replaceVolume(ordinal, loss.Reason)
+			d.replaceVolume(s, loss.Reason)
 		}
 	}
 }
@@ -39,33 +39,33 @@ func (d *decision) replace() {
 // could never start again. Its shards are whole without it, and it is ended as one is that
 // is restarted: alone, and while all others are ready. No shard moves then, and none is made
 // to while it ends (see endsForGood), so none comes to need it.
-func (d *decision) endLast(ordinal int, reason Reason) {
-	claim, pod := d.claim(ordinal), d.pod(ordinal)
+func (d *decision) endLast(s slot, reason Reason) {
+	claim, pod := s.claim(), s.pod()
 	if claim == nil || !claim.Terminating || claim.Lost || pod == nil || pod.Terminating || d.machineGone(pod.Machine) {
 		return
 	}
-	if d.State.Map == nil && (reason != ReasonReplacingVolume || d.EmptyForMs[d.NodeName(ordinal)] < EmptyForMs) {
+	if d.State.Map == nil && (reason != ReasonReplacingVolume || d.EmptyForMs[s.node()] < EmptyForMs) {
 		return // the first map may name it at any moment, and then it has the only data
 	}
-	why := d.restartBlocker(ordinal)
+	why := d.restartBlocker(s)
 	switch {
-	case d.ClaimTemplate.Ending:
+	case s.group.ClaimTemplate.Ending:
 		why = "the StatefulSet is being made anew, and nobody would make its pod meanwhile"
 	case len(d.plan.Actions) > 0:
 		why = "other changes come first"
 	case why == "" && d.State.Map != nil && d.shardsMove():
 		why = "shards are being moved, and may need it in the end"
 	}
-	for i := range d.Pods {
-		if d.Pods[i].Terminating {
-			why = d.NodeName(d.Pods[i].Ordinal) + " is ending"
+	for other, pod := range d.pods {
+		if pod.Terminating {
+			why = other.node() + " is ending"
 		}
 	}
 	if why != "" {
-		d.wait(reason, d.NodeName(ordinal), "its volume claim is being deleted, and it is replaced later: "+why)
+		d.wait(reason, s.node(), "its volume claim is being deleted, and it is replaced later: "+why)
 		return
 	}
-	d.do(Action{Kind: DeletePod, Reason: reason, Node: d.NodeName(ordinal), UID: pod.UID})
+	d.do(Action{Kind: DeletePod, Reason: reason, Node: s.node(), UID: pod.UID})
 }
 
 // shardsMove reports whether placement moves shards, or is about to.
@@ -77,8 +77,8 @@ func (d *decision) shardsMove() bool {
 
 // loss reports whether a node's volume is lost. While its process holds the lease nothing is
 // taken from it.
-func (d *decision) loss(ordinal int) (Loss, bool) {
-	node, claim, pod := d.NodeName(ordinal), d.claim(ordinal), d.pod(ordinal)
+func (d *decision) loss(s slot) (Loss, bool) {
+	node, claim, pod := s.node(), s.claim(), s.pod()
 	switch {
 	case claim != nil && claim.GivenUp && d.retired(node) && !d.live(node):
 		return Loss{Node: node, Reason: ReasonMachineLost, Machine: claim.Machine}, true // it came back, too late
@@ -98,17 +98,17 @@ func (d *decision) loss(ordinal int) (Loss, bool) {
 // replaceVolume retires an incarnation, then deletes its claim and its pod. The claim goes
 // before the pod: it stays as terminating until its pod has gone, so that no new pod
 // finds it.
-func (d *decision) replaceVolume(ordinal int, reason Reason) {
-	node, claim, pod := d.NodeName(ordinal), d.claim(ordinal), d.pod(ordinal)
+func (d *decision) replaceVolume(s slot, reason Reason) {
+	node, claim, pod := s.node(), s.claim(), s.pod()
 	bound := claim != nil && (claim.Lost || claim.GivenUp || claim.Terminating || claim.Machine != "" && d.machineGone(claim.Machine))
 	if !bound && !d.retired(node) {
 		return // another machine can mount the volume: Kubernetes moves the pod
 	}
 	if bound {
-		if d.giveUp(ordinal, reason) {
+		if d.giveUp(s, reason) {
 			return
 		}
-		d.deleteClaim(claim, reason)
+		d.deleteClaim(s, claim, reason)
 	}
 	if pod != nil && pod.Machine != "" && (bound || d.machineGone(pod.Machine)) {
 		force := d.machineGone(pod.Machine)

@@ -1,38 +1,41 @@
 package rollout
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // restart restarts one pod that was made from an older template, if any may be.
 func (d *decision) restart() {
 	if d.plan.Outdated == d.plan.Deferred {
 		return
 	}
-	for i := range d.Pods {
-		if d.Pods[i].Terminating && d.Pods[i].Ordinal < d.Replicas {
-			d.wait(ReasonUpdating, d.NodeName(d.Pods[i].Ordinal), "its pod is ending")
+	for s, pod := range d.pods {
+		if pod.Terminating && s.ordinal < s.group.Replicas {
+			d.wait(ReasonUpdating, s.node(), "its pod is ending")
 			return
 		}
 	}
 	if len(d.plan.Actions) > 0 {
 		return // one thing after the other: what is seen may not be so any more
 	}
-	for ordinal := d.Replicas - 1; ordinal >= 0; ordinal-- {
-		if pod := d.pod(ordinal); pod != nil && pod.Outdated && d.broken(pod) {
-			d.restartPod(pod)
+	for _, s := range slices.Backward(d.told()) {
+		if pod := s.pod(); pod != nil && pod.Outdated && d.broken(s, pod) {
+			d.restartPod(s, pod)
 			return
 		}
 	}
 	for _, ready := range []bool{false, true} {
-		for ordinal := d.Replicas - 1; ordinal >= 0; ordinal-- {
-			pod := d.pod(ordinal)
-			if pod == nil || !pod.Outdated || pod.Ready != ready || d.defers(pod) {
+		for _, s := range slices.Backward(d.told()) {
+			pod := s.pod()
+			if pod == nil || !pod.Outdated || pod.Ready != ready || d.defers(s, pod) {
 				continue
 			}
-			if why := d.risk(pod); why != "" {
-				d.wait(ReasonUpdating, d.NodeName(ordinal), why)
+			if why := d.risk(s); why != "" {
+				d.wait(ReasonUpdating, s.node(), why)
 				continue
 			}
-			d.restartPod(pod)
+			d.restartPod(s, pod)
 			return
 		}
 	}
@@ -40,38 +43,38 @@ func (d *decision) restart() {
 
 // defers reports whether the restart of a pod waits for a maintenance window. One that does
 // nothing does not wait: the new template may be what mends it.
-func (d *decision) defers(pod *Pod) bool { return d.Closed && !pod.Asked && !d.broken(pod) }
+func (d *decision) defers(s slot, pod *Pod) bool { return d.Closed && !pod.Asked && !d.broken(s, pod) }
 
 // risk reports why a pod that runs may not be restarted now; "": it may.
-func (d *decision) risk(pod *Pod) string {
-	if claim := d.claim(pod.Ordinal); claim != nil && claim.Terminating {
+func (d *decision) risk(s slot) string {
+	if claim := s.claim(); claim != nil && claim.Terminating {
 		return "its volume claim is being deleted, and would go with the pod"
 	}
 	if d.Hold != "" {
 		return d.Hold
 	}
-	if why := d.restartBlocker(pod.Ordinal); why != "" {
+	if why := d.restartBlocker(s); why != "" {
 		return why
 	}
-	if shards, why := d.needed(d.NodeName(pod.Ordinal), true); len(shards) > 0 {
+	if shards, why := d.needed(s.node(), true); len(shards) > 0 {
 		return fmt.Sprintf("%d of its shards need it, %s", len(shards), why)
 	}
 	return ""
 }
 
-func (d *decision) restartPod(pod *Pod) {
-	d.do(Action{Kind: DeletePod, Reason: ReasonUpdating, Node: d.NodeName(pod.Ordinal), UID: pod.UID})
+func (d *decision) restartPod(s slot, pod *Pod) {
+	d.do(Action{Kind: DeletePod, Reason: ReasonUpdating, Node: s.node(), UID: pod.UID})
 }
 
 // broken reports whether a pod does nothing that a restart could take away.
-func (d *decision) broken(pod *Pod) bool {
-	if claim := d.claim(pod.Ordinal); pod.Ready || claim != nil && claim.Terminating {
+func (d *decision) broken(s slot, pod *Pod) bool {
+	if claim := s.claim(); pod.Ready || claim != nil && claim.Terminating {
 		return false
 	}
 	if !pod.Running {
 		return true
 	}
-	node := d.NodeName(pod.Ordinal)
+	node := s.node()
 	if d.StoreErr != nil || d.Shards == nil || d.live(node) {
 		return false
 	}
@@ -87,17 +90,17 @@ func (d *decision) broken(pod *Pod) bool {
 
 // restartBlocker returns what has to come right before a pod that runs may be restarted; "":
 // nothing.
-func (d *decision) restartBlocker(restarted int) string {
+func (d *decision) restartBlocker(restarted slot) string {
 	switch {
 	case d.StoreErr != nil:
 		return "etcd does not answer"
 	case d.Shards == nil && d.State.Map != nil:
 		return "no router answers"
 	}
-	for ordinal := range d.Replicas {
-		node, pod := d.NodeName(ordinal), d.pod(ordinal)
+	for _, s := range d.told() {
+		node, pod := s.node(), s.pod()
 		switch {
-		case ordinal == restarted:
+		case s == restarted:
 		case pod != nil && pod.Ready && d.live(node):
 			// Readiness tells that the process serves; what its copies lack, the leaders tell.
 			if shards := d.lagging(node); len(shards) > 0 {

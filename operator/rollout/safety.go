@@ -106,11 +106,11 @@ func majority(members []shardmap.Member, leader *Shard, out []string) bool {
 
 // singleVoter reports whether a shard can have no more voters than it has, and has all of them:
 // then a restart of one costs answers, but no data.
-func (f *Facts) singleVoter(shard int) bool {
-	row := &f.State.Map.Rows[shard]
-	leader := f.leader(shard)
-	replication := f.State.Map.Settings.Replication
-	few := replication == 1 || f.holders() < votersMin
+func (d *decision) singleVoter(shard int) bool {
+	row := &d.State.Map.Rows[shard]
+	leader := d.leader(shard)
+	replication := d.State.Map.Settings.Replication
+	few := replication == 1 || d.holders() < votersMin
 	if !few || leader == nil || row.Intended != nil || len(row.Members) >= votersMin || len(row.Members) > replication {
 		return false
 	}
@@ -123,11 +123,13 @@ func (f *Facts) singleVoter(shard int) bool {
 }
 
 // holders returns the number of nodes that may hold shards.
-func (f *Facts) holders() int {
+func (d *decision) holders() int {
 	holders := 0
-	for ordinal := range f.Want.Count {
-		if node := f.NodeName(ordinal); !f.Want.Drained[node] || f.State.Desired[node] != shardmap.Draining {
-			holders++
+	for _, g := range d.groups {
+		for ordinal := range g.wanted {
+			if node := g.NodeName(ordinal); !d.Want.Drained[node] || d.State.Desired[node] != shardmap.Draining {
+				holders++
+			}
 		}
 	}
 	return holders
@@ -159,17 +161,17 @@ func (f *Facts) votes(shard int, node string) bool {
 // needed returns the shards that would be worse off than they may be without a node, and
 // why the first of them. Lone leaves out those that cannot have more
 // voters.
-func (f *Facts) needed(node string, lone bool) (shards []uint16, why string) {
-	if f.State.Map == nil {
+func (d *decision) needed(node string, lone bool) (shards []uint16, why string) {
+	if d.State.Map == nil {
 		return nil, ""
 	}
-	ending := f.ending()
-	for shard := range f.State.Map.Rows {
-		if !f.votes(shard, node) {
+	ending := d.ending()
+	for shard := range d.State.Map.Rows {
+		if !d.votes(shard, node) {
 			continue
 		}
-		reason := f.without(shard, node, ending)
-		if reason == "" || lone && f.singleVoter(shard) {
+		reason := d.without(shard, node, ending)
+		if reason == "" || lone && d.singleVoter(shard) {
 			continue
 		}
 		if why == "" {
@@ -183,16 +185,16 @@ func (f *Facts) needed(node string, lone bool) (shards []uint16, why string) {
 // endsForGood reports whether a node's pod is ending and its volume goes with it. The
 // process runs on for a while, so that placement still takes it for a place for shards,
 // and leaders for a replica.
-func (f *Facts) endsForGood(ordinal int) bool {
-	claim, pod := f.claim(ordinal), f.pod(ordinal)
+func (s slot) endsForGood() bool {
+	claim, pod := s.claim(), s.pod()
 	return claim != nil && claim.Terminating && pod != nil && pod.Terminating
 }
 
 // ending returns the nodes that end for good.
-func (f *Facts) ending() (nodes []string) {
-	for i := range f.Pods {
-		if ordinal := f.Pods[i].Ordinal; f.endsForGood(ordinal) {
-			nodes = append(nodes, f.NodeName(ordinal))
+func (d *decision) ending() (nodes []string) {
+	for s := range d.pods {
+		if s.endsForGood() {
+			nodes = append(nodes, s.node())
 		}
 	}
 	return nodes

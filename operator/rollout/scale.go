@@ -9,8 +9,8 @@ import (
 )
 
 // wanted reports whether a node is to hold shards. A spare one is, whatever its name.
-func (d *decision) wanted(ordinal int) bool {
-	return ordinal < d.asked && !d.Want.Drained[d.NodeName(ordinal)] || d.asked <= ordinal && ordinal < d.Want.Count
+func (d *decision) wanted(s slot) bool {
+	return s.isWanted() && (!s.isAsked() || !d.Want.Drained[s.node()])
 }
 
 // desire decides what is desired of each node.
@@ -19,31 +19,32 @@ func (d *decision) desire() {
 	if d.desired == nil {
 		d.desired = map[string]shardmap.Desired{}
 	}
-	top := d.ordinals()
-	for ordinal := range top {
-		node := d.NodeName(ordinal)
+	for _, s := range d.slots() {
+		node := s.node()
 		switch desired := d.desired[node]; {
-		case ordinal >= d.Want.Count || !d.usable(ordinal):
-		case d.endsForGood(ordinal):
+		case !s.isWanted() || !d.usable(s):
+		case s.endsForGood():
 			// Placement would move shards to it as long as it holds its lease, and they would
 			// go with its volume. The node with a new volume becomes active.
-		case d.replacesVolume(ordinal):
-		case d.wanted(ordinal) && desired != "" && desired != shardmap.Active:
+		case d.replacesVolume(s):
+		case d.wanted(s) && desired != "" && desired != shardmap.Active:
 			d.setDesired(node, shardmap.Active, ReasonReactivated)
-		case !d.wanted(ordinal) && desired == shardmap.Gone:
+		case !d.wanted(s) && desired == shardmap.Gone:
 			d.setDesired(node, shardmap.Draining, ReasonReactivated)
 		}
 	}
 	var leaving []string
-	for ordinal := d.Want.Count; ordinal < d.Replicas; ordinal++ {
-		leaving = append(leaving, d.NodeName(ordinal))
+	for _, s := range d.told() {
+		if !s.isWanted() {
+			leaving = append(leaving, s.node())
+		}
 	}
 	d.drain(leaving, ReasonScalingIn)
 	for _, node := range slices.Sorted(maps.Keys(d.Want.Drained)) {
-		ordinal, ours := d.ordinalOf(node)
+		s, ours := d.slotOf(node)
 		switch {
-		case !d.Want.Drained[node] || ours && ordinal >= d.Want.Count && ordinal < d.Replicas:
-		case !ours || ordinal >= d.asked:
+		case !d.Want.Drained[node] || ours && !s.isWanted() && s.ordinal < s.group.Replicas:
+		case !ours || !s.isAsked():
 			d.plan.Unknown = append(d.plan.Unknown, node)
 		default:
 			d.drain([]string{node}, ReasonDraining)
@@ -162,9 +163,9 @@ func (d *decision) rates() shardmap.Rates {
 // usable reports whether a pod with this ordinal could take part with the volume that it
 // would find. One that holds shards is first brought back, whatever it finds: replace
 // sees to it then.
-func (d *decision) usable(ordinal int) bool {
-	node, claim := d.NodeName(ordinal), d.claim(ordinal)
-	if ordinal < d.Replicas || d.named(node) {
+func (d *decision) usable(s slot) bool {
+	node, claim := s.node(), s.claim()
+	if s.ordinal < s.group.Replicas || d.named(node) {
 		return true
 	}
 	return claim == nil || !claim.Terminating && !claim.GivenUp && d.State.Desired[node] != shardmap.Gone
@@ -172,49 +173,50 @@ func (d *decision) usable(ordinal int) bool {
 
 // needs reports whether the pod of an ordinal is to be there: for the count, or because
 // somebody took it away with shards on it. Then it first comes back.
-func (d *decision) needs(ordinal int) bool {
-	return ordinal < d.Want.Count || d.named(d.NodeName(ordinal))
-}
+func (d *decision) needs(s slot) bool { return s.isWanted() || d.named(s.node()) }
 
-// scale sets the number of pods: up at once, down by one from the top when that node is
+// scale sets the numbers of pods: up at once, down by one from the top of a group when that node is
 // empty.
 func (d *decision) scale() {
-	d.target = d.Want.Count
-	for ordinal := d.target; ordinal < d.ordinals(); ordinal++ {
-		if d.needs(ordinal) {
-			d.target = ordinal + 1
+	for _, g := range d.groups {
+		g.target = g.wanted
+		for ordinal := g.target; ordinal < d.ordinals(g); ordinal++ {
+			if d.needs(slot{g, ordinal}) {
+				g.target = ordinal + 1
+			}
+		}
+		switch {
+		case !g.isMade && g.wanted > 0: // see make
+		case g.target > g.Replicas:
+			d.scaleOut(g)
+		case g.Replicas > g.wanted:
+			d.scaleIn(g)
 		}
 	}
-	switch {
-	case d.target > d.Replicas:
-		d.scaleOut()
-	case d.Replicas > d.Want.Count:
-		d.scaleIn()
-	}
 }
 
-func (d *decision) scaleOut() {
-	to := d.Replicas
-	for to < d.target && d.usable(to) {
+func (d *decision) scaleOut(g *group) {
+	to := g.Replicas
+	for to < g.target && d.usable(slot{g, to}) {
 		to++
 	}
-	if to < d.target {
-		d.wait(ReasonScalingOut, d.NodeName(to), "the volume that it had before is being deleted")
+	if to < g.target {
+		d.wait(ReasonScalingOut, g.NodeName(to), "the volume that it had before is being deleted")
 	}
-	if to > d.Replicas {
-		d.do(Action{Kind: Scale, Reason: ReasonScalingOut, Replicas: to})
+	if to > g.Replicas {
+		d.do(Action{Kind: Scale, Reason: ReasonScalingOut, Group: g.Name, Replicas: to})
 	}
 }
 
-func (d *decision) scaleIn() {
-	top := d.Replicas - 1
-	node := d.NodeName(top)
+func (d *decision) scaleIn(g *group) {
+	top := g.Replicas - 1
+	node := g.NodeName(top)
 	if d.State.Desired[node] != shardmap.Draining && d.State.Desired[node] != shardmap.Gone || d.desired[node] == shardmap.Active {
 		return // not begun, or refused
 	}
-	for i := range d.Pods {
-		if d.Pods[i].Ordinal >= d.Replicas {
-			d.wait(ReasonScalingIn, d.NodeName(d.Pods[i].Ordinal), "its pod is ending")
+	for i := range g.Pods {
+		if g.Pods[i].Ordinal >= g.Replicas {
+			d.wait(ReasonScalingIn, g.NodeName(g.Pods[i].Ordinal), "its pod is ending")
 			return
 		}
 	}
@@ -226,22 +228,29 @@ func (d *decision) scaleIn() {
 		d.wait(ReasonScalingIn, node, "it is empty, and has to stay so for a moment")
 		return
 	}
-	d.do(Action{Kind: Scale, Reason: ReasonScalingIn, Replicas: top})
+	d.do(Action{Kind: Scale, Reason: ReasonScalingIn, Group: g.Name, Replicas: top})
 }
 
 // scaleBlind is scaling while the store cannot be relied on: only what is safe whatever
 // it would say. A cluster that is being created has no store yet.
 func (d *decision) scaleBlind() {
-	if d.Want.Count > d.Replicas {
-		for ordinal := d.Replicas; ordinal < d.Want.Count; ordinal++ {
-			if d.claim(ordinal) != nil {
-				d.wait(ReasonScalingOut, d.NodeName(ordinal), "whether its old volume can be used is not known while etcd does not answer")
-				return
-			}
+	for _, g := range d.groups {
+		switch {
+		case !g.isMade:
+		case g.Count > g.Replicas:
+			d.scaleOutBlind(g)
+		case g.Count < g.Replicas:
+			d.wait(ReasonScalingIn, "", "etcd does not answer")
 		}
-		d.do(Action{Kind: Scale, Reason: ReasonScalingOut, Replicas: d.Want.Count})
 	}
-	if d.Want.Count < d.Replicas {
-		d.wait(ReasonScalingIn, "", "etcd does not answer")
+}
+
+func (d *decision) scaleOutBlind(g *group) {
+	for ordinal := g.Replicas; ordinal < g.Count; ordinal++ {
+		if g.claim(ordinal) != nil {
+			d.wait(ReasonScalingOut, g.NodeName(ordinal), "whether its old volume can be used is not known while etcd does not answer")
+			return
+		}
 	}
+	d.do(Action{Kind: Scale, Reason: ReasonScalingOut, Group: g.Name, Replicas: g.Count})
 }

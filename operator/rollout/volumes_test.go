@@ -26,9 +26,9 @@ func TestVolumeOfUnknownContentsStays(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, drained := range []bool{false, true} {
 				f := scene(3)
-				f.Want.Count, f.Replicas = 4, 4
-				f.Pods = append(f.Pods, Pod{Ordinal: 3, UID: "p3"})
-				f.Claims = append(f.Claims, Claim{Ordinal: 3, Name: "data-demo-node-3", UID: "c3", Outdated: true, Bound: test.bound})
+				f.Groups[0].Count, f.Groups[0].Replicas = 4, 4
+				f.Groups[0].Pods = append(f.Groups[0].Pods, Pod{Ordinal: 3, UID: "p3"})
+				f.Groups[0].Claims = append(f.Groups[0].Claims, Claim{Ordinal: 3, Name: "data-demo-node-3", UID: "c3", Outdated: true, Bound: test.bound})
 				if drained {
 					f.State.Desired[f.NodeName(3)], f.EmptyForMs[f.NodeName(3)] = shardmap.Draining, EmptyForMs
 				}
@@ -51,7 +51,7 @@ func TestVolumeWaitsForStatefulSet(t *testing.T) {
 		f.Shards = f.Shards[:1]
 		f.State.Desired[f.NodeName(3)], f.EmptyForMs[f.NodeName(3)] = shardmap.Draining, EmptyForMs
 		f.claim(3).Terminating, f.claim(3).Outdated = true, true
-		f.ClaimTemplate.Ending = ending
+		f.Groups[0].ClaimTemplate.Ending = ending
 		if done := strings.Join(kinds(Decide(f)), "; "); strings.Contains(done, "delete pod demo-node-3") == ending {
 			t.Errorf("ending %v: %q", ending, done)
 		}

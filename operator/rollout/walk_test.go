@@ -24,6 +24,8 @@ func (w *world) decide() Plan {
 			w.checkDeleteClaim(a)
 		case Scale:
 			w.checkScale(a)
+		case RemoveSet:
+			w.checkRemoveSet(a)
 		case Retire:
 			w.checkRetire(a)
 		case Desire:
@@ -36,14 +38,9 @@ func (w *world) decide() Plan {
 	return plan
 }
 
-func ordinalOf(name string) (ordinal int) {
-	_, _ = fmt.Sscanf(name, model+"-%d", &ordinal)
-	return ordinal
-}
-
 // checkDeletePod returns 1 when the process runs.
 func (w *world) checkDeletePod(a Action) int {
-	ordinal := ordinalOf(a.Node)
+	ordinal := numberOf(a.Node)
 	if !w.running(ordinal) {
 		if a.Reason == ReasonUpdating && w.pods[ordinal].revision == w.revision {
 			w.t.Fatalf("restarts a new pod: %+v", a)
@@ -58,7 +55,7 @@ func (w *world) checkDeletePod(a Action) int {
 	if a.Reason != ReasonUpdating && !doomed {
 		w.t.Fatalf("deletes a pod that runs: %+v", a)
 	}
-	for other := range w.replicas {
+	for _, other := range w.told() {
 		pod := w.pods[other]
 		holds := w.shardMap != nil && len(w.shardMap.MembersOn(node(other))) > 0
 		if other != ordinal && holds && (pod == nil || pod.terminating || !w.running(other) || !pod.caughtUp) {
@@ -68,8 +65,8 @@ func (w *world) checkDeletePod(a Action) int {
 	if w.shardMap == nil {
 		return 1
 	}
-	settings, holders := w.shardMap.Settings, w.want.Count
-	for ordinal := range w.want.Count {
+	settings, holders := w.shardMap.Settings, len(w.asked())
+	for _, ordinal := range w.asked() {
 		if w.want.Drained[node(ordinal)] && w.desired[node(ordinal)] == shardmap.Draining {
 			holders--
 		}
@@ -90,7 +87,7 @@ func (w *world) checkDeletePod(a Action) int {
 }
 
 func (w *world) checkDeleteClaim(a Action) {
-	ordinal := ordinalOf(a.Node)
+	ordinal := numberOf(a.Node)
 	claim := w.claims[ordinal]
 	if a.Reason == ReasonReplacingVolume {
 		w.checkReplaceVolume(ordinal)
@@ -108,7 +105,7 @@ func (w *world) checkDeleteClaim(a Action) {
 		}
 	}
 	gone := !w.up(claim.machine) || claim.lost || claim.givenUp || claim.terminating
-	if !gone && ordinal >= w.want.Count && !w.want.DeleteClaims {
+	if !gone && !w.isAsked(ordinal) && !w.want.DeleteClaims {
 		w.t.Fatalf("deletes a volume that is to be kept: %+v", a)
 	}
 }
@@ -120,14 +117,14 @@ func (w *world) holds(ordinal int) bool {
 
 // checkReplaceVolume fails when a volume may not be replaced now by one of another class.
 func (w *world) checkReplaceVolume(ordinal int) {
-	claim := w.claims[ordinal]
-	if claim.class == w.class || w.setClass != w.class || w.ending {
+	set := w.set(ordinal)
+	if !w.isOutdated(ordinal) || !set.makesAsked() || set.ending {
 		w.t.Fatalf("replaces the volume of %s, which would be as it is\n%s", node(ordinal), w)
 	}
 	if w.desired[node(ordinal)] != shardmap.Draining || w.holds(ordinal) || w.closed {
 		w.t.Fatalf("replaces the volume of %s, which is not empty, or at a wrong time\n%s", node(ordinal), w)
 	}
-	for other := range w.replicas {
+	for _, other := range w.told() {
 		if claim := w.claims[other]; other != ordinal && claim != nil && w.holds(other) && !w.running(other) {
 			w.t.Fatalf("replaces the volume of %s while %s is down\n%s", node(ordinal), node(other), w)
 		}
@@ -165,12 +162,14 @@ func (w *world) shardMapRows() []shardmap.Row {
 }
 
 func (w *world) checkScale(a Action) {
-	if a.Replicas >= w.replicas {
+	group := slices.Index(setNames, a.Group)
+	set := w.sets[group]
+	if a.Replicas >= set.replicas {
 		return
 	}
-	top := node(w.replicas - 1)
-	if a.Replicas != w.replicas-1 || w.replicas-1 < w.want.Count {
-		w.t.Fatalf("scales from %d to %d, wanted are %d", w.replicas, a.Replicas, w.want.Count)
+	top := node(group*groupSpan + set.replicas - 1)
+	if a.Replicas != set.replicas-1 || set.replicas-1 < set.count {
+		w.t.Fatalf("scales %s from %d to %d, wanted are %d", a.Group, set.replicas, a.Replicas, set.count)
 	}
 	if w.desired[top] != shardmap.Draining && w.desired[top] != shardmap.Gone {
 		w.t.Fatalf("%s goes, and was not drained", top)
@@ -180,8 +179,18 @@ func (w *world) checkScale(a Action) {
 	}
 }
 
+// checkRemoveSet fails when a StatefulSet goes that is wanted, or with pods.
+func (w *world) checkRemoveSet(a Action) {
+	group := slices.Index(setNames, a.Group)
+	set := w.sets[group]
+	pods := slices.ContainsFunc(slices.Collect(maps.Keys(w.pods)), func(number int) bool { return number/groupSpan == group })
+	if !set.leaves || set.count > 0 || set.replicas != 0 || pods {
+		w.t.Fatalf("removes the StatefulSet %s: %+v\n%s", a.Group, *set, w)
+	}
+}
+
 func (w *world) checkRetire(a Action) {
-	ordinal := ordinalOf(a.Node)
+	ordinal := numberOf(a.Node)
 	for shard, row := range w.shardMapRows() {
 		if slices.ContainsFunc(row.Members, func(m shardmap.Member) bool { return m.Incarnation == a.Incarnation }) {
 			if !w.whole(shard, a.Node) {
@@ -195,8 +204,8 @@ func (w *world) checkRetire(a Action) {
 }
 
 func (w *world) checkDesire(a Action) {
-	ordinal := ordinalOf(a.Node)
-	wanted := ordinal < w.want.Count && !w.want.Drained[a.Node]
+	ordinal := numberOf(a.Node)
+	wanted := w.isAsked(ordinal) && !w.want.Drained[a.Node]
 	switch a.Desired {
 	case shardmap.Active:
 		if !wanted && !w.spare(ordinal) {
@@ -215,30 +224,32 @@ func (w *world) checkDesire(a Action) {
 
 // outdated reports whether a node asked for has a volume of another class.
 func (w *world) outdated() bool {
-	for ordinal := range w.want.Count {
-		if claim := w.claims[ordinal]; claim != nil && claim.class != w.class {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.asked(), w.isOutdated)
 }
 
-// spare reports whether a node may be there for as long as volumes are replaced.
+// outdatedIn is outdated for one group.
+func (w *world) outdatedIn(set *setModel) bool {
+	return slices.ContainsFunc(w.asked(), func(number int) bool { return w.set(number) == set && w.isOutdated(number) })
+}
+
+// spare reports whether a node may be there for as long as volumes of its group are replaced.
 func (w *world) spare(ordinal int) bool {
-	return ordinal >= w.want.Count && ordinal < w.want.Count+2 && w.outdated()
+	set := w.set(ordinal)
+	return !w.isAsked(ordinal) && ordinal%groupSpan < set.count+2 && w.outdatedIn(set)
 }
 
 // begins reports whether a node may be emptied now for a volume of another class: no other is. One that has its volume already, before
 // there is a map, is not being emptied: it is put to use.
 func (w *world) begins(ordinal int) bool {
-	for other := range w.want.Count {
-		claim := w.claims[other]
-		if other != ordinal && claim != nil && claim.class != w.class && (w.shardMap != nil || claim.machine == "") && w.desired[node(other)] == shardmap.Draining {
+	for _, other := range w.asked() {
+		claim, set := w.claims[other], w.set(other)
+		replaceable := set.makesAsked() // else it is only drained by its name
+		if other != ordinal && w.isOutdated(other) && replaceable && (w.shardMap != nil || claim.machine == "") && w.desired[node(other)] == shardmap.Draining {
 			return false
 		}
 	}
-	claim := w.claims[ordinal]
-	return claim != nil && claim.class != w.class && w.setClass == w.class && !w.ending && !w.closed
+	set := w.set(ordinal)
+	return w.isOutdated(ordinal) && set.makesAsked() && !set.ending && !w.closed
 }
 
 // operate decides and makes some of the actions: an operator can be killed between any
@@ -263,21 +274,29 @@ func (w *world) disturb() {
 	replication := w.limits.Create.Settings.Replication
 	names := slices.Sorted(maps.Keys(w.machines))
 	machine := rapid.SampledFrom(names).Draw(w.t, "machine")
-	ordinal := rapid.IntRange(0, 5).Draw(w.t, "ordinal")
+	group := rapid.IntRange(0, len(w.sets)-1).Draw(w.t, "group")
+	set := w.sets[group]
+	ordinal := group*groupSpan + rapid.IntRange(0, 5).Draw(w.t, "ordinal")
 	switch rapid.IntRange(0, 16).Draw(w.t, "event") {
 	case 14, 15:
-		w.class = rapid.IntRange(0, 1).Draw(w.t, "class")
+		set.class = rapid.IntRange(0, 1).Draw(w.t, "class")
 	case 16:
 		w.closed = !w.closed
 	case 13:
 		if w.claimEnding() {
 			return
 		}
-		if claim := w.claims[ordinal]; claim != nil && ordinal < w.replicas && w.running(ordinal) && !w.pods[ordinal].terminating && w.allWhole(node(ordinal)) && !w.intends(node(ordinal)) {
+		if claim := w.claims[ordinal]; claim != nil && w.isTold(ordinal) && w.running(ordinal) && !w.pods[ordinal].terminating && w.allWhole(node(ordinal)) && !w.intends(node(ordinal)) {
 			claim.terminating = true // kubectl delete pvc
 		}
 	case 0:
-		w.want.Count = rapid.IntRange(max(replication, 1), 5).Draw(w.t, "count")
+		set.count, set.leaves = 0, false
+		least := max(0, replication-len(w.asked()))
+		if group == 0 {
+			least = max(least, 1) // spec.nodes always has one
+		}
+		set.count = rapid.IntRange(least, max(5-len(w.asked()), least)).Draw(w.t, "count")
+		set.leaves = group > 0 && set.count == 0 && rapid.Bool().Draw(w.t, "leaves")
 	case 1:
 		w.want.Drained[node(ordinal)] = true
 	case 2:
@@ -304,7 +323,7 @@ func (w *world) disturb() {
 		if w.claimEnding() {
 			return
 		}
-		w.replicas = min(w.replicas, rapid.IntRange(0, 6).Draw(w.t, "somebody scales the StatefulSet")) // that there is, if any
+		set.replicas = min(set.replicas, rapid.IntRange(0, 6).Draw(w.t, "somebody scales the StatefulSet")) // that there is, if any
 	}
 }
 
@@ -365,7 +384,7 @@ func (w *world) loseMachine(name string) {
 		return // what is on it does not count any more
 	}
 	for ordinal, claim := range w.claims {
-		if claim.machine == name && (ordinal >= w.replicas || !w.allWhole(node(ordinal)) || w.intends(node(ordinal))) {
+		if claim.machine == name && (!w.isTold(ordinal) || !w.allWhole(node(ordinal)) || w.intends(node(ordinal))) {
 			return
 		}
 	}
@@ -378,7 +397,7 @@ func (w *world) loseVolume(ordinal int) {
 	if w.claimEnding() {
 		return
 	}
-	if claim := w.claims[ordinal]; claim != nil && ordinal < w.replicas && w.allWhole(node(ordinal)) && !w.intends(node(ordinal)) {
+	if claim := w.claims[ordinal]; claim != nil && w.isTold(ordinal) && w.allWhole(node(ordinal)) && !w.intends(node(ordinal)) {
 		claim.lost = true
 	}
 }
@@ -428,12 +447,15 @@ func (w *world) settle() Plan {
 }
 
 func (w *world) String() string {
-	text := fmt.Sprintf("want %+v replicas %d desired %v\n", w.want, w.replicas, w.desired)
+	text := fmt.Sprintf("want %+v desired %v\n", w.want, w.desired)
+	for group, set := range w.sets {
+		text += fmt.Sprintf("set %s %+v\n", setNames[group], *set)
+	}
 	for _, ordinal := range slices.Sorted(maps.Keys(w.pods)) {
-		text += fmt.Sprintf("pod %d %+v running %v\n", ordinal, *w.pods[ordinal], w.running(ordinal))
+		text += fmt.Sprintf("pod %s %+v running %v\n", node(ordinal), *w.pods[ordinal], w.running(ordinal))
 	}
 	for _, ordinal := range slices.Sorted(maps.Keys(w.claims)) {
-		text += fmt.Sprintf("claim %d %+v\n", ordinal, *w.claims[ordinal])
+		text += fmt.Sprintf("claim %s %+v\n", node(ordinal), *w.claims[ordinal])
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.machines)) {
 		text += fmt.Sprintf("machine %s %+v\n", name, *w.machines[name])
@@ -452,7 +474,7 @@ func (w *world) checkSettled(plan Plan) {
 		volumeRefused = volumeRefused || r.Volume
 		if r.Begun {
 			for _, node := range r.Nodes {
-				scaleRefused = scaleRefused || ordinalOf(node) >= w.want.Count
+				scaleRefused = scaleRefused || !w.isAsked(numberOf(node))
 				stuck[node] = true
 			}
 			continue
@@ -466,8 +488,14 @@ func (w *world) checkSettled(plan Plan) {
 		w.t.Fatalf("volumes are not replaced in the end: %+v\n%s", plan, w)
 	}
 	// Spare nodes stay while a claim that a person deleted cannot go, as its node has the only other copies.
-	if w.replicas != w.want.Count && !((volumeRefused || w.outdated() && w.claimEnding()) && w.replicas <= w.want.Count+2) && !(scaleRefused && w.replicas > w.want.Count) {
-		w.t.Fatalf("%d pods in the end, wanted are %d: %+v\n%s", w.replicas, w.want.Count, plan, w)
+	for group, set := range w.sets {
+		spares := (volumeRefused || w.outdated() && w.claimEnding()) && set.replicas <= set.count+2
+		if max(set.replicas, 0) != set.count && !spares && !(scaleRefused && set.replicas > set.count) {
+			w.t.Fatalf("%d pods of %s in the end, wanted are %d: %+v\n%s", set.replicas, setNames[group], set.count, plan, w)
+		}
+		if set.leaves && set.replicas == 0 {
+			w.t.Fatalf("%s is left over: %+v\n%s", setNames[group], plan, w)
+		}
 	}
 	if w.shardMap == nil {
 		if len(w.want.Drained) == 0 {
@@ -475,7 +503,7 @@ func (w *world) checkSettled(plan Plan) {
 		}
 		return
 	}
-	for ordinal := range w.replicas {
+	for _, ordinal := range w.told() {
 		pod := w.pods[ordinal]
 		if claim := w.claims[ordinal]; claim != nil && claim.terminating && w.running(ordinal) {
 			return // a person has to say that it may go
@@ -483,7 +511,7 @@ func (w *world) checkSettled(plan Plan) {
 		if pod == nil || pod.revision != w.revision || !w.running(ordinal) || !pod.caughtUp || pod.terminating {
 			w.t.Fatalf("%s is not well in the end: %+v\n%s", node(ordinal), plan, w)
 		}
-		drained := (ordinal >= w.want.Count && !w.spare(ordinal) || ordinal < w.want.Count && w.want.Drained[node(ordinal)]) && !refused[node(ordinal)]
+		drained := (!w.isAsked(ordinal) && !w.spare(ordinal) || w.isAsked(ordinal) && w.want.Drained[node(ordinal)]) && !refused[node(ordinal)]
 		if is := w.desired[node(ordinal)] == shardmap.Draining; is != drained {
 			w.t.Fatalf("%s is drained: %v, should be: %v\n%s", node(ordinal), is, drained, w)
 		}
@@ -499,7 +527,7 @@ func (w *world) checkSettled(plan Plan) {
 			}
 		}
 		holders := 0
-		for ordinal := range w.replicas {
+		for _, ordinal := range w.told() {
 			if w.desired[node(ordinal)] != shardmap.Draining {
 				holders++
 			}
@@ -510,7 +538,7 @@ func (w *world) checkSettled(plan Plan) {
 	}
 	if len(plan.Losses) > 0 {
 		for _, loss := range plan.Losses {
-			if claim := w.claims[ordinalOf(loss.Node)]; !claim.terminating || !w.running(ordinalOf(loss.Node)) {
+			if claim := w.claims[numberOf(loss.Node)]; !claim.terminating || !w.running(numberOf(loss.Node)) {
 				w.t.Fatalf("lost in the end: %+v", plan)
 			}
 		}
@@ -520,12 +548,12 @@ func (w *world) checkSettled(plan Plan) {
 		w.t.Fatalf("in the end: %+v", plan)
 	}
 	for ordinal := range w.claims {
-		if ordinal >= w.replicas && w.want.DeleteClaims {
+		if !w.isTold(ordinal) && w.want.DeleteClaims {
 			w.t.Fatalf("the volume of %s is left over\n%s", node(ordinal), w)
 		}
 	}
 	for name, desired := range w.desired {
-		if ordinalOf(name) >= w.replicas && (w.want.DeleteClaims || desired != shardmap.Draining) {
+		if !w.isTold(numberOf(name)) && (w.want.DeleteClaims || desired != shardmap.Draining) {
 			w.t.Fatalf("%s is still said to be %s\n%s", name, desired, w)
 		}
 	}
@@ -536,23 +564,35 @@ func (w *world) checkSettled(plan Plan) {
 func TestWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replication := rapid.IntRange(1, 3).Draw(t, "replication")
-		count := rapid.IntRange(replication, 5).Draw(t, "count")
-		w := newWorld(t, count, 9, shardmap.Settings{Shards: 3, Replication: replication})
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			w.nowMs += int64(rapid.SampledFrom([]int{100, 1_000, 6_000, 30_000}).Draw(t, "pass ms"))
-			switch rapid.IntRange(0, 5).Draw(t, "turn") {
-			case 0:
-				w.disturb()
-			case 1, 2:
-				w.operate(w.disturb)
-			case 3:
-				w.kubernetes(false)
-			case 4:
-				w.kubernetes(true)
-			case 5:
-				w.mesh(rapid.Bool().Draw(t, "all"))
-			}
-		}
-		w.checkSettled(w.settle())
+		walk(t, []int{rapid.IntRange(replication, 5).Draw(t, "count")}, replication)
 	})
+}
+
+// It is so with several groups of nodes, which come and go.
+func TestWalkOfGroups(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		replication := rapid.IntRange(1, 3).Draw(t, "replication")
+		first, second := rapid.IntRange(1, 3).Draw(t, "count"), rapid.IntRange(0, 2).Draw(t, "count of another group")
+		walk(t, []int{first, second, max(replication-first-second, 0)}, replication)
+	})
+}
+
+func walk(t *rapid.T, counts []int, replication int) {
+	w := newWorld(t, counts, 9, shardmap.Settings{Shards: 3, Replication: replication})
+	for range rapid.IntRange(0, 60).Draw(t, "steps") {
+		w.nowMs += int64(rapid.SampledFrom([]int{100, 1_000, 6_000, 30_000}).Draw(t, "pass ms"))
+		switch rapid.IntRange(0, 5).Draw(t, "turn") {
+		case 0:
+			w.disturb()
+		case 1, 2:
+			w.operate(w.disturb)
+		case 3:
+			w.kubernetes(false)
+		case 4:
+			w.kubernetes(true)
+		case 5:
+			w.mesh(rapid.Bool().Draw(t, "all"))
+		}
+	}
+	w.checkSettled(w.settle())
 }

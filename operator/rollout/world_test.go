@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -16,14 +18,11 @@ type world struct {
 	t        *rapid.T
 	nowMs    int64
 	want     Want
-	class    int  // storage class that is asked for
-	setClass int  // that the StatefulSet makes claims of
+	sets     []*setModel
 	closed   bool // no maintenance window is open
-	ending   bool // the StatefulSet is being deleted, and leaves its pods
-	replicas int
-	revision int // of the template
+	revision int  // of the template
 	uids     int
-	pods     map[int]*podModel
+	pods     map[int]*podModel // by numbers, see node
 	claims   map[int]*claimModel
 	machines map[string]*machineModel
 
@@ -39,6 +38,19 @@ type world struct {
 	planning shardmap.Tracker
 	decided  []Action // those that are about to be made
 }
+
+// setModel is a group of nodes and its StatefulSet.
+type setModel struct {
+	count    int  // nodes that are asked for
+	leaves   bool // it is not asked for any more
+	class    int  // storage class that is asked for
+	setClass int  // that the StatefulSet makes claims of
+	ending   bool // the StatefulSet is being deleted, and leaves its pods
+	replicas int  // below 0: there is no StatefulSet
+}
+
+// makesAsked reports whether claims are made of the class that is asked for.
+func (s *setModel) makesAsked() bool { return s.replicas < 0 || s.setClass == s.class }
 
 type podModel struct {
 	uid         string
@@ -67,17 +79,26 @@ type machineModel struct {
 // gone reports whether a machine, nil when there is none, is removed for ever.
 func (m *machineModel) gone() bool { return m == nil || m.removed }
 
-const model = "demo-node"
+// groupSpan is how many numbers a group has: node 102 is the one with the ordinal 2 of group 1.
+const groupSpan = 100
 
-func newWorld(t *rapid.T, count, machines int, settings shardmap.Settings) *world {
+// setNames are those of the StatefulSets of groups. That of the second begins as those of the others do.
+var setNames = []string{"demo-node", "demo-node-arm", "demo-node-arm-0"}
+
+func newWorld(t *rapid.T, counts []int, machines int, settings shardmap.Settings) *world {
 	w := &world{
-		t: t, nowMs: 1_000_000, want: Want{Count: count, Drained: map[string]bool{}}, replicas: -1,
+		t: t, nowMs: 1_000_000, want: Want{Drained: map[string]bool{}},
 		pods: map[int]*podModel{}, claims: map[int]*claimModel{}, machines: map[string]*machineModel{},
 		desired: map[string]shardmap.Desired{}, incarnations: map[string][]shardmap.Incarnation{}, lagging: map[string]bool{},
 		limits: shardmap.DefaultLimits(),
 	}
+	initial := 0
+	for _, count := range counts {
+		w.sets = append(w.sets, &setModel{count: count, replicas: -1})
+		initial += count
+	}
 	w.limits.ReplaceAfterMs, w.limits.RetargetAfterMs = 60_000, 20_000
-	w.limits.Create = shardmap.Creation{Cluster: "demo", ID: fmt.Sprintf("%032x", 99), Settings: settings, InitialNodes: count}
+	w.limits.Create = shardmap.Creation{Cluster: "demo", ID: fmt.Sprintf("%032x", 99), Settings: settings, InitialNodes: initial}
 	for i := range machines {
 		w.machines[fmt.Sprintf("m%d", i)] = &machineModel{}
 	}
@@ -89,7 +110,46 @@ func (w *world) uid() string {
 	return fmt.Sprintf("%032x", w.uids)
 }
 
-func node(ordinal int) string { return fmt.Sprintf("%s-%d", model, ordinal) }
+func node(number int) string {
+	return fmt.Sprintf("%s-%d", setNames[number/groupSpan], number%groupSpan)
+}
+
+// numberOf is the reverse of node.
+func numberOf(name string) int {
+	at := strings.LastIndex(name, "-")
+	ordinal, err := strconv.Atoi(name[at+1:])
+	if err != nil {
+		panic(name)
+	}
+	return slices.Index(setNames, name[:at])*groupSpan + ordinal
+}
+
+func (w *world) set(number int) *setModel { return w.sets[number/groupSpan] }
+
+// numbers returns those of the nodes of all groups, of which each has so many.
+func (w *world) numbers(of func(*setModel) int) (numbers []int) {
+	for group, set := range w.sets {
+		for ordinal := range max(of(set), 0) {
+			numbers = append(numbers, group*groupSpan+ordinal)
+		}
+	}
+	return numbers
+}
+
+// told returns the numbers of the nodes that StatefulSets are told to have; asked, of those asked for.
+func (w *world) told() []int { return w.numbers(func(s *setModel) int { return s.replicas }) }
+
+func (w *world) asked() []int { return w.numbers(func(s *setModel) int { return s.count }) }
+
+func (w *world) isTold(number int) bool { return number%groupSpan < w.set(number).replicas }
+
+func (w *world) isAsked(number int) bool { return number%groupSpan < w.set(number).count }
+
+// isOutdated reports whether a node has a volume of another class than is asked for.
+func (w *world) isOutdated(number int) bool {
+	claim, set := w.claims[number], w.set(number)
+	return claim != nil && claim.class != set.class && !set.leaves
+}
 
 func (w *world) up(machine string) bool {
 	m := w.machines[machine]
@@ -173,22 +233,29 @@ func (w *world) facts() Facts {
 	view := w.view()
 	state, emptyForMs := w.tracker.Observe(view, w.nowMs)
 	f := Facts{
-		Name: model, NowMs: w.nowMs, Replicas: w.replicas, State: state, EmptyForMs: emptyForMs, StoreErr: view.Err, Limits: w.limits,
-		Want:     Want{Count: w.want.Count, Drained: maps.Clone(w.want.Drained), DeleteClaims: w.want.DeleteClaims},
+		NowMs: w.nowMs, State: state, EmptyForMs: emptyForMs, StoreErr: view.Err, Limits: w.limits,
+		Want:     Want{Drained: maps.Clone(w.want.Drained), DeleteClaims: w.want.DeleteClaims},
 		Machines: map[string]Machine{}, Closed: w.closed,
-		ClaimTemplate: ClaimTemplate{Outdated: w.replicas >= 0 && w.setClass != w.class, Ending: w.ending},
+	}
+	for group, set := range w.sets {
+		f.Groups = append(f.Groups, Group{
+			Name: setNames[group], Count: set.count, Leaves: set.leaves, Replicas: set.replicas,
+			ClaimTemplate: ClaimTemplate{Outdated: set.replicas >= 0 && set.setClass != set.class && !set.leaves, Ending: set.ending},
+		})
 	}
 	for ordinal, pod := range w.pods {
+		g := &f.Groups[ordinal/groupSpan]
 		ready := w.running(ordinal) && pod.caughtUp
 		stale := pod.machine != "" && !w.up(pod.machine) // Kubernetes has heard nothing since
-		f.Pods = append(f.Pods, Pod{
-			Ordinal: ordinal, UID: pod.uid, Machine: pod.machine, Running: w.running(ordinal) || stale, Ready: ready,
+		g.Pods = append(g.Pods, Pod{
+			Ordinal: ordinal % groupSpan, UID: pod.uid, Machine: pod.machine, Running: w.running(ordinal) || stale, Ready: ready,
 			Terminating: pod.terminating, Outdated: pod.revision != w.revision,
 		})
 	}
 	for ordinal, claim := range w.claims {
-		f.Claims = append(f.Claims, Claim{
-			Ordinal: ordinal, Name: "data-" + node(ordinal), UID: claim.uid, Machine: claim.machine, Lost: claim.lost, GivenUp: claim.givenUp, Terminating: claim.terminating, Outdated: claim.class != w.class, Bound: claim.machine != "",
+		g := &f.Groups[ordinal/groupSpan]
+		g.Claims = append(g.Claims, Claim{
+			Ordinal: ordinal % groupSpan, Name: "data-" + node(ordinal), UID: claim.uid, Machine: claim.machine, Lost: claim.lost, GivenUp: claim.givenUp, Terminating: claim.terminating, Outdated: w.isOutdated(ordinal), Bound: claim.machine != "",
 		})
 	}
 	for name, machine := range w.machines {
@@ -229,15 +296,22 @@ func (w *world) report(shard int) Shard {
 // act makes one action on the world as it is by now.
 func (w *world) act(a Action) {
 	ordinal := 0
-	_, _ = fmt.Sscanf(a.Node, model+"-%d", &ordinal)
+	var set *setModel
+	if a.Group != "" {
+		set = w.sets[slices.Index(setNames, a.Group)]
+	} else {
+		ordinal = numberOf(a.Node)
+	}
 	switch a.Kind {
 	case Scale:
-		if w.replicas < 0 {
-			w.setClass = w.class // it is made
+		if set.replicas < 0 {
+			set.setClass = set.class // it is made
 		}
-		w.replicas = a.Replicas
+		set.replicas = a.Replicas
 	case RemakeSet:
-		w.ending = true
+		set.ending = true
+	case RemoveSet:
+		set.replicas, set.ending = -1, false // its pods would go, too
 	case Desire:
 		if w.storeDown {
 			return
@@ -279,16 +353,18 @@ func (w *world) act(a Action) {
 // kubernetes does what the controllers and kubelets do; with all unset only some of it.
 func (w *world) kubernetes(all bool) {
 	some := func() bool { return all || rapid.Bool().Draw(w.t, "does") }
-	if w.ending && some() {
-		w.ending, w.replicas = false, -1
+	for _, set := range w.sets {
+		if set.ending && some() {
+			set.ending, set.replicas = false, -1
+		}
 	}
-	alone := w.ending || w.replicas < 0 // no StatefulSet sees to the pods
+	alone := func(number int) bool { return w.set(number).ending || w.set(number).replicas < 0 } // no StatefulSet sees to the pods
 	for _, ordinal := range slices.Sorted(maps.Keys(w.pods)) {
 		pod := w.pods[ordinal]
 		if pod.machine != "" && !w.up(pod.machine) {
 			pod.caughtUp = false
 		}
-		if !alone && ordinal >= w.replicas && some() {
+		if !alone(ordinal) && !w.isTold(ordinal) && some() {
 			pod.terminating = true
 		}
 		if pod.terminating && (pod.machine == "" || w.up(pod.machine)) && some() {
@@ -301,12 +377,12 @@ func (w *world) kubernetes(all bool) {
 			delete(w.claims, ordinal)
 		}
 	}
-	for ordinal := range max(w.replicas, 0) {
-		if alone || !some() {
+	for _, ordinal := range w.told() {
+		if alone(ordinal) || !some() {
 			continue
 		}
 		if w.claims[ordinal] == nil {
-			w.claims[ordinal] = &claimModel{uid: w.uid(), class: w.setClass}
+			w.claims[ordinal] = &claimModel{uid: w.uid(), class: w.set(ordinal).setClass}
 		}
 		if w.pods[ordinal] == nil && !w.claims[ordinal].terminating {
 			w.pods[ordinal] = &podModel{uid: w.uid(), revision: w.revision}
@@ -376,7 +452,7 @@ func (w *world) mesh(all bool) bool {
 	}
 	busy := false
 	w.limits.Create.InitialNodes = 0 // as the routers are told
-	for ordinal := range w.want.Count {
+	for _, ordinal := range w.asked() {
 		if !w.want.Drained[node(ordinal)] {
 			w.limits.Create.InitialNodes++
 		}
