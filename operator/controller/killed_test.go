@@ -88,6 +88,10 @@ func TestKilledWhileChanging(t *testing.T) {
 		{"upgrade", func(w *world, round int) {
 			w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Image = fmt.Sprintf("tickmesh:%d", round) })
 		}},
+		{"groups come and go", func(w *world, round int) {
+			group := []v1alpha1.NodeGroup{{Name: []string{"arm", "big"}[round/2%2], Count: 2}}
+			w.groups(group[:round%2]...)
+		}},
 		{"machine lost", func(w *world, round int) {
 			w.addMachine("z")
 			w.removeMachine(w.machineOf(fmt.Sprintf("demo-node-%d", round%3)))

@@ -148,13 +148,15 @@ func (w *world) adopt(set *appsv1.StatefulSet) {
 	}
 }
 
-// podsOf returns the pods that a set selects.
+// podsOf returns the pods that a set selects, and that are its own by their names.
 func (w *world) podsOf(set *appsv1.StatefulSet) (pods []*corev1.Pod) {
 	w.t.Helper()
 	var list corev1.PodList
 	w.must(w.api.List(w.t.Context(), &list, client.InNamespace(w.namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)))
 	for i := range list.Items {
-		pods = append(pods, &list.Items[i])
+		if name := list.Items[i].Name; name[:strings.LastIndex(name, "-")] == set.Name {
+			pods = append(pods, &list.Items[i])
+		}
 	}
 	return pods
 }

@@ -24,12 +24,19 @@ import (
 // class asks for a storage class for nodes, which is made if it is not there.
 func (w *world) class(name string) {
 	w.t.Helper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "test.example/disks"}
+	w.makeClass(name)
+	w.askClass(name)
+}
+
+// makeClass makes a storage class if it is not there. Its volumes can grow.
+func (w *world) makeClass(name string) {
+	w.t.Helper()
+	grows := true
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "test.example/disks", AllowVolumeExpansion: &grows}
 	if !w.found(w.api.Get(w.t.Context(), types.NamespacedName{Name: name}, &storagev1.StorageClass{})) {
 		w.must(w.api.Create(w.t.Context(), class))
 		w.t.Cleanup(func() { _ = w.api.Delete(w.background, class) })
 	}
-	w.askClass(name)
 }
 
 // askClass asks for a storage class, whether there is one or not.

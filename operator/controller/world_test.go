@@ -234,7 +234,7 @@ func (w *world) complete() bool {
 	}
 	progressing, available := w.condition(v1alpha1.ConditionProgressing), w.condition(v1alpha1.ConditionAvailable)
 	return progressing.Reason == "Complete" && progressing.ObservedGeneration == c.Generation && available.Status == metav1.ConditionTrue &&
-		c.Status.ShardsMoving == 0 && c.Status.ReadyNodes == c.Spec.Nodes.Count && c.Status.Nodes == c.Spec.Nodes.Count
+		c.Status.ShardsMoving == 0 && c.Status.ReadyNodes == c.Spec.NodeCount() && c.Status.Nodes == c.Spec.NodeCount()
 }
 
 // processReady reports whether the process of a pod would be ready; a node's is started.
@@ -284,7 +284,7 @@ func (w *world) runMesh() {
 	}
 	c := w.cluster()
 	w.limits.Create = shardmap.Creation{
-		Cluster: clusterName, ID: fmt.Sprintf("%032x", 7), InitialNodes: min(int(c.Spec.Nodes.Count), 3),
+		Cluster: clusterName, ID: fmt.Sprintf("%032x", 7), InitialNodes: min(int(c.Spec.NodeCount()), 3),
 		Settings: shardmap.Settings{Shards: int(c.Spec.Shards), Replication: int(c.Spec.Replication)},
 	}
 	for range 2 {

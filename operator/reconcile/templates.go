@@ -124,7 +124,10 @@ func (t *templates) decide(objects []build.Object, v versions, etcdServes bool) 
 	begun, ofNewOperator, settled, newImage := false, false, true, false
 	for _, object := range objects {
 		wanted, is := workloadOf(object)
-		if _, leaves := t.leaving(wanted); !is || leaves {
+		if !is {
+			continue
+		}
+		if _, leaves := t.leaving(wanted); leaves {
 			continue
 		}
 		component, err := t.component(wanted, etcdServes)
