@@ -33,7 +33,7 @@ lost. The command returns at once; status shows how far it is.`,
 						all = append(all, node)
 					}
 				}
-				r, err := forecast(cmd.Context(), cluster, mesh, cluster.Spec.Nodes.Count, all)
+				r, err := forecast(cmd.Context(), cluster, cluster, mesh, all)
 				if err != nil {
 					return err
 				}

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	tickmesh "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
@@ -15,22 +16,23 @@ import (
 // errNode marks a name that is no node's.
 var errNode = errors.New("no such node")
 
-// splitNode takes the name of a node apart: demo-node-2 is number 2 of demo.
-func splitNode(name string) (cluster string, ordinal int, ok bool) {
+// splitNode takes the name of a node apart: demo-node-2 is number 2 of demo, and demo-node-arm-0 number 0 of
+// its group arm. No group has the word node in its name.
+func splitNode(name string) (cluster, group string, ordinal int, ok bool) {
 	at := strings.LastIndex(name, "-"+build.ComponentNode+"-")
 	if at <= 0 {
-		return "", 0, false
+		return "", "", 0, false
 	}
-	digits := name[at+len("-"+build.ComponentNode+"-"):]
-	ordinal, err := strconv.Atoi(digits)
-	return name[:at], ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
+	c := &v1alpha1.TickMeshCluster{ObjectMeta: metav1.ObjectMeta{Name: name[:at]}}
+	group, ordinal, ok = build.NodeOf(c, name)
+	return c.Name, group, ordinal, ok
 }
 
 // clusterOf returns the cluster that all of the nodes are of.
 func clusterOf(nodes []string) (string, error) {
 	cluster := ""
 	for _, node := range nodes {
-		of, _, ok := splitNode(node)
+		of, _, _, ok := splitNode(node)
 		switch {
 		case !ok:
 			return "", fmt.Errorf("%w: %s; a node has the name of its pod, such as demo-node-1", errNode, node)
@@ -42,25 +44,52 @@ func clusterOf(nodes []string) (string, error) {
 	return cluster, nil
 }
 
-// scaled returns what a cluster with so many nodes would differ in from the one that is.
-func scaled(c *v1alpha1.TickMeshCluster, s *tickmesh.Status, replicas int32) tickmesh.Change {
+// errGroup marks a name that is no group's.
+var errGroup = errors.New("no such group of nodes")
+
+// resized returns a cluster whose spec asks for so many nodes of a group; that of spec.nodes has an empty
+// name. A group that there is not may be asked for as one without settings of its own.
+func resized(c *v1alpha1.TickMeshCluster, group string, count int32) (*v1alpha1.TickMeshCluster, error) {
+	c = c.DeepCopy()
+	if group == "" {
+		c.Spec.Nodes.Count = count
+		return c, nil
+	}
+	for i := range c.Spec.NodeGroups {
+		if g := &c.Spec.NodeGroups[i]; g.Name == group {
+			g.Count = count
+			return c, nil
+		}
+	}
+	if got, _, ok := build.NodeOf(c, build.NodeName(c, group, 0)); !ok || got != group {
+		return nil, fmt.Errorf("%w: %s", errGroup, group)
+	}
+	c.Spec.NodeGroups = append(c.Spec.NodeGroups, v1alpha1.NodeGroup{Name: group, Count: count})
+	return c, nil
+}
+
+// scaled returns what a cluster with the nodes that its spec asks for would differ in from the one that is.
+func scaled(c *v1alpha1.TickMeshCluster, s *tickmesh.Status) tickmesh.Change {
 	var change tickmesh.Change
 	known := map[string]bool{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		known[n.Node] = n.Alive
-		cluster, ordinal, ok := splitNode(n.Node)
+		group, ordinal, ok := build.NodeOf(c, n.Node)
+		asked, _ := c.Spec.NodesOf(group)
 		switch {
-		case !ok || cluster != c.Name:
-		case ordinal >= int(replicas):
+		case !ok:
+		case ordinal >= int(asked.Count):
 			change.Drained = append(change.Drained, n.Node)
 		case n.Desired != desiredActive && !slices.Contains(c.Spec.Nodes.Drained, n.Node):
 			change.Undrained = append(change.Undrained, n.Node)
 		}
 	}
-	for _, node := range build.PodNames(c, build.ComponentNode, replicas) {
+	for _, node := range build.NodeNames(c) {
 		if !known[node] {
-			change.Added = append(change.Added, tickmesh.NewNode{Node: node, CapacityBytes: uint64(max(0, c.Spec.Nodes.Storage.Size.Value()))})
+			group, _, _ := build.NodeOf(c, node)
+			asked, _ := c.Spec.NodesOf(group)
+			change.Added = append(change.Added, tickmesh.NewNode{Node: node, CapacityBytes: uint64(max(0, asked.Storage.Size.Value()))})
 		}
 	}
 	return change

@@ -33,36 +33,41 @@ type planReport struct {
 func (c *command) newPlan() *cobra.Command {
 	var replicas int32
 	var drained []string
-	var image, class string
+	var image, class, group string
 	cmd := &cobra.Command{
 		Use: "plan [CLUSTER]", Short: "Say what another number of nodes, a drain, another image or storage class would change", Args: cobra.MaximumNArgs(1),
 		Long: `Says what another number of nodes, or a drain, would move: how many copies, how many bytes, how
 long it should take, and whether it is safe; or in what order pods would be restarted for another
 image, or what volumes would be replaced for another storage class. Nothing is changed. It fails when the change would be refused, with the reason.`,
-		Example: "  kubectl tickmesh plan --image tickmesh:0.2.0\n  kubectl tickmesh plan --replicas 5\n  kubectl tickmesh plan demo --drain demo-node-1\n  kubectl tickmesh plan --storage-class fast",
+		Example: "  kubectl tickmesh plan --image tickmesh:0.2.0\n  kubectl tickmesh plan --replicas 5\n  kubectl tickmesh plan --replicas 2 --group arm\n  kubectl tickmesh plan demo --drain demo-node-1\n  kubectl tickmesh plan --storage-class fast",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags := cmd.Flags()
 			switch {
 			case flags.Changed("storage-class") && (replicas > 0 || len(drained) > 0 || image != ""):
 				return errors.New("plan --storage-class alone: one change after the other")
 			case flags.Changed("storage-class"):
-				return c.planVolumes(cmd.Context(), args, class)
+				return c.planVolumes(cmd.Context(), args, group, class)
 			case image != "" && (replicas > 0 || len(drained) > 0):
 				return errors.New("plan --image alone: one change after the other")
 			case image != "":
 				return c.planImage(cmd.Context(), args, image)
-			case replicas <= 0 && len(drained) == 0:
+			case !flags.Changed("replicas") && len(drained) == 0:
 				return errors.New("plan what? --replicas or --drain says it, or --image or --storage-class")
+			case replicas < 0 || flags.Changed("replicas") && replicas == 0 && group == "":
+				return errors.New("plan --replicas: expected at least 1, or 0 with --group")
 			}
 			if _, err := clusterOf(drained); err != nil {
 				return err
 			}
 			return c.with(cmd.Context(), args, func(_ *Kubernetes, cluster *v1alpha1.TickMeshCluster, mesh Mesh) error {
-				wanted := cluster.Spec.Nodes.Count
-				if replicas > 0 {
-					wanted = replicas
+				wanted := cluster
+				if flags.Changed("replicas") {
+					var err error
+					if wanted, err = resized(cluster, group, replicas); err != nil {
+						return err
+					}
 				}
-				r, err := forecast(cmd.Context(), cluster, mesh, wanted, drained)
+				r, err := forecast(cmd.Context(), cluster, wanted, mesh, drained)
 				if err != nil {
 					return err
 				}
@@ -71,28 +76,29 @@ image, or what volumes would be replaced for another storage class. Nothing is c
 		},
 	}
 	cmd.Flags().Int32Var(&replicas, "replicas", 0, "`nodes` that there would be (default: as many as now)")
+	cmd.Flags().StringVar(&group, "group", "", "`group` of nodes that --replicas or --storage-class is about, of spec.nodeGroups (default: that of spec.nodes)")
 	cmd.Flags().StringVar(&image, "image", "", "`image` of TickMesh that there would be")
 	cmd.Flags().StringVar(&class, "storage-class", "", "`class` that the volumes of the nodes would have")
 	cmd.Flags().StringSliceVar(&drained, "drain", nil, "`nodes` that would be emptied, with commas between")
 	return cmd
 }
 
-// forecast asks a router what a change would do.
-func forecast(ctx context.Context, c *v1alpha1.TickMeshCluster, mesh Mesh, replicas int32, drained []string) (*planReport, error) {
-	if replicas < c.Spec.Replication {
+// forecast asks a router what it would do if the spec of a cluster asked for the nodes of another.
+func forecast(ctx context.Context, c, wanted *v1alpha1.TickMeshCluster, mesh Mesh, drained []string) (*planReport, error) {
+	if wanted.Spec.NodeCount() < c.Spec.Replication {
 		return nil, fmt.Errorf("%w: %d copies of each shard need at least %d nodes", errRefused, c.Spec.Replication, c.Spec.Replication)
 	}
 	status, err := mesh.Status(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	change := scaled(c, status, replicas)
+	change := scaled(wanted, status)
 	for _, node := range drained {
 		if !slices.Contains(change.Drained, node) {
 			change.Drained = append(change.Drained, node)
 		}
 	}
-	r := &planReport{Cluster: c.Name, Before: c.Spec.Nodes.Count, After: replicas, Drained: append([]string{}, change.Drained...), Added: []string{}, AtRisk: atRisk(status)}
+	r := &planReport{Cluster: c.Name, Before: c.Spec.NodeCount(), After: wanted.Spec.NodeCount(), Drained: append([]string{}, change.Drained...), Added: []string{}, AtRisk: atRisk(status)}
 	for _, n := range change.Added {
 		r.Added = append(r.Added, n.Node)
 	}

@@ -425,9 +425,10 @@ func TestTop(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	for name, want := range map[string]string{"demo-node-0": "demo 0", "a-node-node-12": "a-node 12", "demo-node-x": "", "demo-node--1": "", "-node-1": "", "demo": "", "demo-node-01": "", "demo-node-": ""} {
-		cluster, ordinal, ok := splitNode(name)
-		if got := fmt.Sprint(cluster, " ", ordinal); ok != (want != "") || ok && got != want {
+	for name, want := range map[string]string{"demo-node-0": "demo 0", "a-node-node-12": "a-node 12", "demo-node-x": "", "demo-node--1": "", "-node-1": "", "demo": "", "demo-node-01": "", "demo-node-": "",
+		"demo-node-arm-0": "demo arm 0", "a-node-node-rpi-4-12": "a-node rpi-4 12", "demo-node-arm-": "", "demo-node-Arm-0": ""} {
+		cluster, group, ordinal, ok := splitNode(name)
+		if got := strings.ReplaceAll(fmt.Sprint(cluster, " ", group, " ", ordinal), "  ", " "); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %s, %v; want %q", name, got, ok, want)
 		}
 	}

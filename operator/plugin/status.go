@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,6 +27,8 @@ type statusReport struct {
 	Conditions []metav1.Condition    `json:"conditions"`
 	Drained    []string              `json:"drained"`
 	Machines   []v1alpha1.NodeStatus `json:"node_statuses"`
+	// Groups are those of nodes beside that of spec.nodes.
+	Groups []v1alpha1.NodeGroupStatus `json:"node_groups,omitempty"`
 	// Mesh is the answer of a router; nil: none answers, and Unreachable is the reason.
 	Mesh        *tickmesh.Status `json:"mesh,omitempty"`
 	Unreachable string           `json:"unreachable,omitempty"`
@@ -60,9 +63,9 @@ func (c *command) newStatus() *cobra.Command {
 
 func reportOf(c *v1alpha1.TickMeshCluster) *statusReport {
 	return &statusReport{
-		Namespace: c.Namespace, Cluster: c.Name, Phase: c.Status.Phase, Nodes: c.Spec.Nodes.Count, ReadyNodes: c.Status.ReadyNodes,
+		Namespace: c.Namespace, Cluster: c.Name, Phase: c.Status.Phase, Nodes: c.Spec.NodeCount(), ReadyNodes: c.Status.ReadyNodes,
 		Conditions: append([]metav1.Condition{}, c.Status.Conditions...), Drained: append([]string{}, c.Spec.Nodes.Drained...),
-		Machines: append([]v1alpha1.NodeStatus{}, c.Status.NodeStatuses...), AtRisk: []uint32{},
+		Machines: append([]v1alpha1.NodeStatus{}, c.Status.NodeStatuses...), AtRisk: []uint32{}, Groups: c.Status.NodeGroups,
 	}
 }
 
@@ -95,6 +98,12 @@ func atRisk(s *tickmesh.Status) []uint32 {
 
 func (r *statusReport) write(w io.Writer) error {
 	fmt.Fprintf(w, "%s/%s: %s, %d of %d nodes ready\n\n", r.Namespace, r.Cluster, r.Phase, r.ReadyNodes, r.Nodes)
+	for _, g := range r.Groups {
+		fmt.Fprintf(w, "Group %s: %d of %d nodes ready\n", g.Name, g.ReadyNodes, g.WantedNodes)
+	}
+	if len(r.Groups) > 0 {
+		fmt.Fprintln(w)
+	}
 	var rows [][]string
 	for _, c := range r.Conditions {
 		rows = append(rows, []string{c.Type, string(c.Status), c.Reason, c.Message})
@@ -164,10 +173,10 @@ func (r *statusReport) nodeRows() (rows [][]string) {
 
 // compareNodes puts node 9 before node 10.
 func compareNodes(a, b string) int {
-	prefixA, ordinalA, okA := splitNode(a)
-	prefixB, ordinalB, okB := splitNode(b)
-	if okA && okB && prefixA == prefixB {
-		return ordinalA - ordinalB
+	clusterA, groupA, ordinalA, okA := splitNode(a)
+	clusterB, groupB, ordinalB, okB := splitNode(b)
+	if okA && okB && clusterA == clusterB {
+		return cmp.Or(strings.Compare(groupA, groupB), ordinalA-ordinalB)
 	}
 	return strings.Compare(a, b)
 }

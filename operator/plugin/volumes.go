@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	tickmesh "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
@@ -35,10 +34,10 @@ type volumesReport struct {
 // spareNodesMax is how many spare nodes the operator takes (see operator/rollout).
 const spareNodesMax = 2
 
-// planVolumes reports what another storage class of the nodes would replace.
-func (c *command) planVolumes(ctx context.Context, args []string, class string) error {
+// planVolumes reports what another storage class of a group of nodes would replace.
+func (c *command) planVolumes(ctx context.Context, args []string, group, class string) error {
 	return c.with(ctx, args, func(k *Kubernetes, cluster *v1alpha1.TickMeshCluster, mesh Mesh) error {
-		r, err := forecastVolumes(ctx, k, cluster, mesh, class)
+		r, err := forecastVolumes(ctx, k, cluster, mesh, group, class)
 		if err != nil {
 			return err
 		}
@@ -48,14 +47,19 @@ func (c *command) planVolumes(ctx context.Context, args []string, class string) 
 
 // forecastVolumes looks at the claims of the nodes, and asks a router whether the first node could
 // be emptied, and with how many spare ones.
-func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshCluster, mesh Mesh, class string) (*volumesReport, error) {
+func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshCluster, mesh Mesh, group, class string) (*volumesReport, error) {
+	if _, ok := c.Spec.NodesOf(group); !ok {
+		return nil, fmt.Errorf("%w: %s", errGroup, group)
+	}
 	var list corev1.PersistentVolumeClaimList
 	if err := k.API.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels(build.Selector(c, build.ComponentNode))); err != nil {
 		return nil, fmt.Errorf("list volume claims: %w", err)
 	}
 	claims := map[string]bool{} // those that would be replaced
 	for i := range list.Items {
-		claims[list.Items[i].Name] = build.IsClaimOutdated(&list.Items[i], c.Spec.Nodes.Storage.StorageClassName, v1alpha1.VolumeSpec{StorageClassName: &class})
+		of, _, _ := build.NodeOf(c, build.PodOfClaim(list.Items[i].Name))
+		asked, _ := c.Spec.NodesOf(of)
+		claims[list.Items[i].Name] = follows(c, of, group) && build.IsClaimOutdated(&list.Items[i], asked.Storage.StorageClassName, v1alpha1.VolumeSpec{StorageClassName: &class})
 	}
 	status, err := mesh.Status(ctx, false)
 	if err != nil {
@@ -65,8 +69,8 @@ func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshClu
 	if m := c.Status.Maintenance; m != nil && !m.Open && m.Until != nil {
 		r.WaitsUntil = m.Until.UTC().Format(time.RFC3339)
 	}
-	for ordinal := c.Spec.Nodes.Count - 1; ordinal >= 0; ordinal-- {
-		if node := build.PodName(c, build.ComponentNode, ordinal); claims[build.ClaimName(node)] {
+	for _, node := range slices.Backward(build.NodeNames(c)) {
+		if claims[build.ClaimName(node)] {
 			r.Nodes = append(r.Nodes, node)
 		}
 	}
@@ -78,19 +82,39 @@ func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshClu
 	if len(r.Nodes) == 0 {
 		return r, nil
 	}
+	first, _, _ := build.NodeOf(c, r.Nodes[0])
+	asked, _ := c.Spec.NodesOf(first)
 	for spare := range int32(spareNodesMax + 1) {
-		change := scaled(c, status, c.Spec.Nodes.Count+spare)
+		wanted, err := resized(c, first, asked.Count+spare)
+		if err != nil {
+			return nil, err
+		}
+		change := scaled(wanted, status)
 		change.Drained = append(change.Drained, r.Nodes[0])
-		var forecast *tickmesh.Forecast
-		if forecast, err = mesh.Forecast(ctx, change); err != nil {
+		forecast, err := mesh.Forecast(ctx, change)
+		if err != nil {
 			return nil, err
 		}
 		if r.Refusal = forecast.Refusal; r.Refusal == "" {
-			r.SpareNodes = append(r.SpareNodes, build.PodNames(c, build.ComponentNode, c.Spec.Nodes.Count+spare)[c.Spec.Nodes.Count:]...)
+			for i := range spare {
+				r.SpareNodes = append(r.SpareNodes, build.NodeName(c, first, int(asked.Count+i)))
+			}
 			break
 		}
 	}
 	return r, nil
+}
+
+// follows reports whether the volumes of a group have the storage class that is asked for of another one, or
+// of itself: those of spec.nodeGroups without a class have that of spec.nodes.
+func follows(c *v1alpha1.TickMeshCluster, group, other string) bool {
+	if group == other {
+		return true
+	}
+	own := slices.ContainsFunc(c.Spec.NodeGroups, func(g v1alpha1.NodeGroup) bool {
+		return g.Name == group && g.Storage != nil && g.Storage.StorageClassName != nil
+	})
+	return other == "" && !own
 }
 
 func (r *volumesReport) write(w io.Writer) error {

@@ -131,8 +131,17 @@ func (f *Facts) nodeStatuses() []v1alpha1.NodeStatus {
 	for name := range view.Desired {
 		note(name)
 	}
-	var all []v1alpha1.NodeStatus
+	groups := make([]string, 0, len(ordinals))
+	for _, g := range f.Seen.NodeGroups {
+		groups = append(groups, g.Name)
+	}
 	for _, group := range slices.Sorted(maps.Keys(ordinals)) {
+		if !slices.Contains(groups, group) {
+			groups = append(groups, group) // only the store knows of it
+		}
+	}
+	var all []v1alpha1.NodeStatus
+	for _, group := range groups {
 		for _, ordinal := range slices.Sorted(maps.Keys(ordinals[group])) {
 			name := build.NodeName(f.Cluster, group, ordinal)
 			pod, _ := f.Seen.Node(name)
