@@ -90,7 +90,9 @@ func TestKilledWhileChanging(t *testing.T) {
 		}},
 		{"groups come and go", func(w *world, round int) {
 			group := []v1alpha1.NodeGroup{{Name: []string{"arm", "big"}[round/2%2], Count: 2}}
-			w.groups(group[:round%2]...)
+			w.change(func(s *v1alpha1.TickMeshClusterSpec) {
+				s.NodeGroups, s.Nodes.Storage.DeletionPolicy = group[:round%2], v1alpha1.DeletionPolicyDelete // there are five machines
+			})
 		}},
 		{"machine lost", func(w *world, round int) {
 			w.addMachine("z")

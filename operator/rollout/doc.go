@@ -4,6 +4,9 @@
 // which only makes the operator wait longer after a start. So an operator that is
 // killed between any two actions leaves nothing that the next one does not see.
 //
+// Nodes are in groups, each with a StatefulSet and a number of its own. The rules are about all nodes,
+// whatever group they are of: one is restarted at a time, not one of each group.
+//
 // The operator changes what is desired of nodes, never the shard map: placement moves
 // shards, the operator waits for it. Rules that every plan keeps:
 //
@@ -37,4 +40,6 @@
 //	    shard moves, and its claim and pod go when it is empty. Where no node can be drained,
 //	    spare nodes take part until the last volume is replaced. The StatefulSet is made anew
 //	    before, as Kubernetes does not let its claims change: its pods stay.
+//	R9  The StatefulSet of a group that is not asked for any more is deleted when it has no pods and
+//	    nothing else is to be done. That of a group that is added to a cluster begins with none.
 package rollout
