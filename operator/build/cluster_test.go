@@ -61,6 +61,12 @@ func facts(c *v1alpha1.TickMeshCluster) build.Facts {
 		f.EtcdEndpoints = f.EtcdReplicas
 		f.EtcdMembers = build.PodNames(c, build.ComponentEtcd, f.EtcdReplicas)
 	}
+	for i := range c.Spec.NodeGroups {
+		if f.Groups == nil {
+			f.Groups = map[string]build.NodeGroup{}
+		}
+		f.Groups[c.Spec.NodeGroups[i].Name] = build.NodeGroup{Replicas: c.Spec.NodeGroups[i].Count}
+	}
 	if c.Spec.Databases != "" {
 		f.Databases = build.DatabasesConfigMap(c).Name
 	}
@@ -115,6 +121,16 @@ var specs = map[string]string{
   monitoring: {podMonitor: true, serviceMonitor: true, interval: 15s, labels: {release: prometheus}}
   security: {podSecurityContext: {fsGroup: 1000}, authSecretName: users}
   databases: "defaults: {retention: 30d}"
+`,
+	"groups": `  nodes: {count: 3, storage: {storageClassName: ssd}, placement: {nodeSelector: {kubernetes.io/arch: amd64}}}
+  nodeGroups:
+    - name: arm
+      count: 2
+      storage: {size: 8Gi, storageClassName: sd}
+      resources: {limits: {memory: 512Mi}}
+      placement: {nodeSelector: {kubernetes.io/arch: arm64}, tolerations: [{key: board, operator: Exists}]}
+      podTemplate: {labels: {example.com/team: attic}}
+    - {name: rpi-4, count: 1}
 `,
 	"external": `  etcd: {external: {endpoints: ["https://etcd.infra.svc:2379"], tlsSecretName: etcd-client, clusterName: plant-7}}
   envoy: {enabled: false}
