@@ -153,6 +153,23 @@ func TestNodeGroupOfRefusedVersion(t *testing.T) {
 	w.until("it begins", func() bool { return w.complete() && w.nodeSets()["demo-node-arm"] == 1 })
 }
 
+// Groups sleep and wake with their cluster, also one that is being emptied.
+func TestNodeGroupsHibernate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	w.create("{shards: 6, replication: 2, nodes: {count: 3}, nodeGroups: [{name: arm, count: 2}]}")
+	w.until("the cluster is made", w.complete)
+	w.groups()
+	w.until("a group is being emptied", func() bool { return w.cluster().Status.ShardsMoving > 0 })
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Hibernated = true })
+	w.until("it sleeps", func() bool { return w.condition(v1alpha1.ConditionHibernated).Status == "True" })
+	if is, pods := w.nodeSets(), w.uids(build.ComponentNode); len(pods) > 0 || is["demo-node"] != 0 || is["demo-node-arm"] != 0 || len(is) != 2 {
+		t.Fatalf("StatefulSets %v, pods %v", is, pods)
+	}
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Hibernated = false })
+	w.until("it wakes, and the group goes", func() bool { return w.complete() && len(w.nodeSets()) == 1 })
+}
+
 // Volumes of one group are replaced by such of another storage class, and grow; those of others stay.
 func TestStorageOfNodeGroup(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,17 @@ var rules = []struct {
 	{spec: "bootstrap: {fromBackup: {}}", want: "set either source.backupName"},
 	{spec: "bootstrap: {fromBackup: {target: {volume: {claimName: b}}}}", want: "source.target and source.position go together"},
 	{name: strings.Repeat("a", 41), want: "at most 40 small letters, digits and inner hyphens that begins with a letter"},
+	{spec: "nodeGroups: [{name: b-node, count: 1}]", want: "nodeGroups.name cannot have the words node and etcd between its hyphens"},
+	{spec: "nodes: {count: 200}\nnodeGroups: [{name: arm, count: 57}]", want: "can be 256 together at most"},
+	{name: strings.Repeat("a", 40), spec: "nodeGroups: [{name: abcdefg, count: 1}]", want: "they can have 46 letters together at most"},
+	{
+		spec: "nodes: {zones: {required: true}}\nnodeGroups: [{name: arm, count: 1, podTemplate: {topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone}]}}]",
+		want: "nodeGroups.podTemplate.topologySpreadConstraints of the same label would not",
+	},
+	{
+		change: true, before: "nodeGroups: [{name: arm, count: 1, storage: {storageClassName: sd}}]",
+		spec: "nodeGroups: [{name: arm, count: 1}]", want: "nodeGroups.storage.storageClassName cannot be taken away once it is set",
+	},
 	{change: true, spec: "nodes: {count: 1}", want: "raise nodes.count"},
 	{change: true, spec: "replication: 3", want: "replication cannot be changed"},
 	{change: true, spec: "shards: 64", want: "shards cannot be changed"},

@@ -97,7 +97,7 @@ func (n *storageNodes) groupFacts(ctx context.Context, g *nodeGroup) rollout.Gro
 func (n *storageNodes) scale(ctx context.Context, a rollout.Action) error {
 	g := n.groupOf(a)
 	if why := n.delay(g.Name); why != "" {
-		n.known.Plan.Waits = append(n.known.Plan.Waits, rollout.Wait{Reason: a.Reason, Node: g.setName, Why: why})
+		n.known.Plan.Waits = append(n.known.Plan.Waits, rollout.Wait{Reason: a.Reason, Why: why})
 		return nil
 	}
 	of, was := "", n.known.Told[g.Name]

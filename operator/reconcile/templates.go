@@ -115,7 +115,7 @@ func (t *templates) delay(group string) string {
 	if !t.plan.Keeps(build.ComponentNode) && !t.plan.Restarts(build.ComponentNode) {
 		return ""
 	}
-	return "the group begins when the other nodes are brought to what they are to be"
+	return "group " + group + " begins when the other nodes are as they are to be"
 }
 
 // decide decides which components keep their pod templates for now.

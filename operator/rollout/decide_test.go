@@ -219,6 +219,69 @@ func outdate(f *Facts) {
 	}
 }
 
+// Groups are restarted one node at a time, the last group first, and one that is added keeps nothing from
+// going on.
+func TestDecideForGroups(t *testing.T) {
+	arm := func(f *Facts) *Group { return &f.Groups[1] }
+	for _, c := range []struct {
+		name   string
+		change func(*Facts)
+		want   []string
+	}{
+		{"a group that has no StatefulSet yet", func(f *Facts) { *arm(f) = Group{Name: "demo-node-arm", Count: 2, Replicas: -1} }, []string{"scale demo-node-arm 0"}},
+		{"it has volumes of an earlier one", func(f *Facts) {
+			*arm(f) = Group{Name: "demo-node-arm", Count: 2, Replicas: -1, Claims: []Claim{{Name: "data-demo-node-arm-0", UID: "x"}}}
+		}, []string{"scale demo-node-arm 0"}},
+		{"it is added while others are outdated", func(f *Facts) {
+			*arm(f) = Group{Name: "demo-node-arm", Count: 2, Replicas: -1}
+			outdate(f)
+		}, []string{"scale demo-node-arm 0", "delete pod demo-node-3"}},
+		{"its StatefulSet is made anew, and its pods are there", func(f *Facts) { arm(f).Replicas = -1; outdate(f) }, []string{"scale demo-node-arm 1"}},
+		{"it grows", func(f *Facts) { arm(f).Count = 3 }, []string{"scale demo-node-arm 3"}},
+		{"it is not asked for any more", func(f *Facts) { arm(f).Count, arm(f).Leaves = 0, true }, []string{"desire demo-node-arm-0 draining"}},
+		{"it is empty", func(f *Facts) { *arm(f) = Group{Name: "demo-node-arm", Leaves: true} }, []string{"remove set demo-node-arm 0"}},
+		{"only a volume of it is left", func(f *Facts) {
+			*arm(f) = Group{Name: "demo-node-arm", Leaves: true, Replicas: -1, Claims: []Claim{{Name: "data-demo-node-arm-0", UID: "x"}}}
+		}, nil},
+		{"it has none, and is asked for", func(f *Facts) { *arm(f) = Group{Name: "demo-node-arm"} }, nil},
+		{"all are outdated", func(f *Facts) { outdate(f); arm(f).Pods[0].Outdated = true }, []string{"delete pod demo-node-arm-0"}},
+		{"all are outdated, and one of another group is not ready", func(f *Facts) {
+			outdate(f)
+			arm(f).Pods[0].Outdated = true
+			f.pod(1).Outdated, f.pod(1).Ready = false, false
+		}, nil},
+		{"one is drained by its name", func(f *Facts) { f.Want.Drained["demo-node-arm-0"] = true }, []string{"desire demo-node-arm-0 draining"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := scene(4)
+			f.Groups = append(f.Groups, Group{
+				Name: "demo-node-arm", Count: 1, Replicas: 1,
+				Pods:   []Pod{{UID: "q0", Machine: "m0", Running: true, Ready: true}},
+				Claims: []Claim{{Name: "data-demo-node-arm-0", UID: "d0", Machine: "m0"}},
+			})
+			f.State.Nodes["demo-node-arm-0"] = shardmap.NodeState{NodeInfo: shardmap.NodeInfo{ID: "demo-node-arm-0", Incarnation: folder(50)}}
+			f.State.Incarnations["demo-node-arm-0"] = []shardmap.Incarnation{{ID: folder(50)}}
+			c.change(&f)
+			if len(arm(&f).Pods) == 0 {
+				delete(f.State.Nodes, "demo-node-arm-0")
+				delete(f.State.Incarnations, "demo-node-arm-0")
+			}
+			plan := Decide(f)
+			var got []string
+			for _, a := range plan.Actions {
+				text := fmt.Sprintf("%s %s%s %s", a.Kind, a.Group, a.Node, a.Desired)
+				if a.Group != "" {
+					text += fmt.Sprint(a.Replicas)
+				}
+				got = append(got, strings.TrimSpace(text))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q: %+v", got, c.want, plan)
+			}
+		})
+	}
+}
+
 // A scale-in is refused for witnesses as it is for copies.
 func TestRefusals(t *testing.T) {
 	f := scene(3)

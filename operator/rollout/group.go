@@ -163,6 +163,7 @@ func (d *decision) make() (first bool) {
 		default:
 			d.do(Action{Kind: Scale, Reason: ReasonCreating, Group: g.Name})
 			g.Replicas = 0
+			d.added++
 		}
 	}
 	return first
@@ -172,7 +173,7 @@ func (d *decision) make() (first bool) {
 // else is to be done.
 func (d *decision) removeSets() {
 	for _, g := range d.groups {
-		if g.Leaves && g.isMade && g.Replicas == 0 && len(g.Pods) == 0 && !g.ClaimTemplate.Ending && len(d.plan.Actions) == 0 {
+		if g.Leaves && g.isMade && g.Replicas == 0 && len(g.Pods) == 0 && !g.ClaimTemplate.Ending && !d.acts() {
 			d.do(Action{Kind: RemoveSet, Reason: ReasonCleaning, Group: g.Name})
 		}
 	}

@@ -134,9 +134,14 @@ type decision struct {
 	groups    []*group
 	toldSlots []slot // see told
 	plan      Plan
+	added     int // actions of the plan that add a group, which has no nodes yet
 	// desired is what will be desired once the actions so far are made.
 	desired map[string]shardmap.Desired
 }
+
+// acts reports whether the plan changes anything by now. That a group is added changes nothing for nodes,
+// and may have to wait for them.
+func (d *decision) acts() bool { return len(d.plan.Actions) > d.added }
 
 func (d *decision) do(a Action) { d.plan.Actions = append(d.plan.Actions, a) }
 

@@ -51,7 +51,7 @@ func (d *decision) endLast(s slot, reason Reason) {
 	switch {
 	case s.group.ClaimTemplate.Ending:
 		why = "the StatefulSet is being made anew, and nobody would make its pod meanwhile"
-	case len(d.plan.Actions) > 0:
+	case d.acts():
 		why = "other changes come first"
 	case why == "" && d.State.Map != nil && d.shardsMove():
 		why = "shards are being moved, and may need it in the end"

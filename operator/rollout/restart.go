@@ -16,7 +16,7 @@ func (d *decision) restart() {
 			return
 		}
 	}
-	if len(d.plan.Actions) > 0 {
+	if d.acts() {
 		return // one thing after the other: what is seen may not be so any more
 	}
 	for _, s := range slices.Backward(d.told()) {

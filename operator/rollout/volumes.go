@@ -179,7 +179,7 @@ func (d *decision) replaceVolumes() {
 func (d *decision) remakeSet() {
 	for _, g := range d.groups {
 		template := g.ClaimTemplate
-		if template.Outdated && !template.Ending && template.Problem == "" && len(d.plan.Actions) == 0 && d.plan.Outdated == 0 {
+		if template.Outdated && !template.Ending && template.Problem == "" && !d.acts() && d.plan.Outdated == 0 {
 			d.do(Action{Kind: RemakeSet, Reason: ReasonReplacingVolume, Group: g.Name})
 		}
 	}
