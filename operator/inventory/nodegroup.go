@@ -29,9 +29,6 @@ func NewNodeGroup(name string, leaves bool) *NodeGroup {
 	return &NodeGroup{Name: name, Leaves: leaves, Pods: map[int]*corev1.Pod{}, Claims: map[int]*corev1.PersistentVolumeClaim{}}
 }
 
-// IsEmpty reports whether there is nothing of the group.
-func (g *NodeGroup) IsEmpty() bool { return g.Set == nil && len(g.Pods) == 0 && len(g.Claims) == 0 }
-
 // NodeGroup returns a group; nil: there is nothing of it.
 func (v *Inventory) NodeGroup(name string) *NodeGroup {
 	for _, g := range v.NodeGroups {
