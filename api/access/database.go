@@ -159,9 +159,7 @@ func named(r *http.Request, form url.Values) (p Place, name string, err error) {
 	for _, name := range form["db"] {
 		c.take("the parameter db", name)
 	}
-	for _, name := range r.URL.Query()["db"] {
-		c.take("the parameter db of the URL", name)
-	}
+	eachParameter(r.URL.RawQuery, "db", func(name string) { c.take("the parameter db of the URL", name) })
 	if p.Prefixed {
 		c.take("the path", p.Path)
 	}

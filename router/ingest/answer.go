@@ -49,6 +49,9 @@ func (a *answer) hasBody() bool {
 // Write implements http.ResponseWriter.
 func (a *answer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
+	if a.held == nil {
+		a.held = a.front.takeHeld()
+	}
 	a.length += len(p)
 	if !a.hasBody() {
 		if a.request.Method == http.MethodHead {
@@ -142,7 +145,23 @@ func (a *answer) finish() {
 			_, _ = a.to.Write(a.held)
 		}
 	}
+	a.front.keepHeld(a.held)
 	a.held = nil
+}
+
+// takeHeld returns memory for what is held of an answer, from one before where there is some. Nothing of it is nil.
+func (f *front) takeHeld() []byte {
+	if held, ok := f.helds.Get().(*[]byte); ok {
+		return (*held)[:0]
+	}
+	return []byte{}
+}
+
+// keepHeld takes the memory of an answer that has ended; it is never more than Limits.OtherAnswerBytesHeld, about.
+func (f *front) keepHeld(held []byte) {
+	if cap(held) > 0 {
+		f.helds.Put(&held)
+	}
 }
 
 // runHandler runs a handler, and answers 500 if it panics before its answer is under way.

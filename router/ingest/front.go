@@ -36,6 +36,7 @@ type front struct {
 	metrics  *metrics
 	budgets  Budgets
 	bodies   sync.Pool // of *body
+	helds    sync.Pool // of *[]byte, for what is held of answers
 	draining atomic.Bool
 	dialects map[string]*dialect                     // of writes, by path
 	probes   map[string]func(*answer, *http.Request) // of clients that ask whether somebody is there, by path

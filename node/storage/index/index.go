@@ -112,6 +112,7 @@ type Index struct {
 	persister *persister
 	forgets   forgets
 	few       fewRule
+	idle      sync.Pool   // of *selection, of queries that have ended
 	damaged   func(error) // told of a file that follows from the keys, and is built again
 	damages   atomic.Int64
 	rebuilt   atomic.Int64

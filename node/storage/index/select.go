@@ -26,7 +26,10 @@ func (x *Index) Select(ctx context.Context, selector *scan.Selector, days Days, 
 	before := len(dst)
 	err = x.parts.read(func(parts []*part) error {
 		dst = dst[:before]
-		s := &selection{ctx: ctx, keys: x.keys, selector: selector, matchers: matchers, active: x.activity.view(days)}
+		s := x.takeSelection()
+		defer x.keepSelection(s)
+		s.ctx, s.keys, s.selector, s.matchers = ctx, x.keys, selector, matchers
+		s.active = x.activity.viewWith(days, s.active.periods[:0])
 		s.few.rule = x.few
 		s.shards = x.keys.inShards(selector.Shards)
 		for _, p := range parts {
@@ -59,9 +62,44 @@ type selection struct {
 	shards   shardFilter
 	found    []uint32     // scratch: the candidates of a metric
 	set      []uint64     // scratch: a set of a part
+	steps    []step       // scratch: of a metric
 	values   []*[]posting // scratch: of each step
 	finder   finder
 	tags     []series.Tag
+}
+
+// selectionBytesKept bounds the scratch that one query leaves for the next.
+const (
+	selectionBytesKept = 1 << 16
+	postingBytes       = 64 // about
+)
+
+// takeSelection returns a selection with the scratch of one before, or without.
+func (x *Index) takeSelection() *selection {
+	if s, ok := x.idle.Get().(*selection); ok {
+		return s
+	}
+	return &selection{}
+}
+
+// keepSelection takes the scratch of a selection that has ended. It refers to no part any more, which would keep that in
+// memory.
+func (x *Index) keepSelection(s *selection) {
+	bytes := 4*cap(s.found) + 8*cap(s.set) + 4*cap(s.few.list)
+	for _, v := range s.values {
+		clear((*v)[:cap(*v)])
+		bytes += cap(*v) * postingBytes
+	}
+	if bytes > selectionBytesKept {
+		return
+	}
+	clear(s.steps[:cap(s.steps)])
+	clear(s.tags[:cap(s.tags)])
+	clear(s.active.periods[:cap(s.active.periods)])
+	kept := selection{found: s.found[:0], set: s.set, steps: s.steps[:0], values: s.values, tags: s.tags[:0]}
+	kept.few.list, kept.active.periods = s.few.list[:0], s.active.periods[:0]
+	*s = kept
+	x.idle.Put(s)
 }
 
 // part appends what a part has.
@@ -194,6 +232,7 @@ func candidates(m *metricEntry, steps []step) int {
 // plan puts the matchers in the order of their cost: what is known and picks
 // first, the smallest set foremost. It reports whether nothing can match.
 func (s *selection) plan(m *metricEntry) (steps []step, empty bool) {
+	steps = s.steps[:0]
 	for i := range s.matchers {
 		c := &s.matchers[i]
 		tag, ok := m.tag(c.name)
@@ -222,6 +261,7 @@ func (s *selection) plan(m *metricEntry) (steps []step, empty bool) {
 		})
 	}
 	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Compare(x.cost(), y.cost()) })
+	s.steps = steps
 	return steps, false
 }
 

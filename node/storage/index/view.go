@@ -11,8 +11,11 @@ type view struct {
 
 // view returns the activity in a range of days: of whole months where the range has them, or
 // their days are not known.
-func (a *activity) view(days Days) view {
-	v := view{emptied: &a.emptied, hidden: a.hidden}
+func (a *activity) view(days Days) view { return a.viewWith(days, nil) }
+
+// viewWith is view with a list that the periods are appended to.
+func (a *activity) viewWith(days Days, periods []*periodMarks) view {
+	v := view{emptied: &a.emptied, hidden: a.hidden, periods: periods}
 	if !a.complete.Load() {
 		days = AllDays()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -67,9 +68,10 @@ type lastPoint struct {
 func (j *lastJob) work(ctx context.Context) (err error) {
 	r := j.source.newReaderOf(ctx, j.limits)
 	defer r.Close()
-	var heads [LastAtOnce]Head
-	var points [LastAtOnce]lastPoint
-	var keys []byte
+	most := min(LastAtOnce, len(j.refs))
+	r.heads, r.points = slices.Grow(r.heads[:0], most)[:most], slices.Grow(r.points[:0], most)[:most]
+	heads, points, keys := r.heads, r.points, r.keys
+	defer func() { r.keys = keys }()
 	for !j.stopped.Load() {
 		from := int(j.next.Add(LastAtOnce)) - LastAtOnce
 		if from >= len(j.refs) {

@@ -22,10 +22,13 @@ func (s *Source) SeriesBetween(ctx context.Context, selector *scan.Selector, fro
 		return 0, err
 	}
 	defer leave()
-	locals, err := s.o.Index.Select(ctx, s.hosted(selector), index.DaysOf(fromMs, toMs), 0, nil)
+	list := s.takeLocals()
+	found, err := s.o.Index.Select(ctx, s.hosted(selector), index.DaysOf(fromMs, toMs), 0, *list)
+	defer func() { s.keepLocals(list, found) }()
 	if err != nil {
 		return 0, err
 	}
+	locals := found
 	total = int64(len(locals))
 	if limit > 0 && len(locals) > limit {
 		locals = locals[:limit]

@@ -19,6 +19,9 @@ type readerMemory struct {
 	scratch  codec.Points
 	order    []int32
 	windows  windower
+	heads    []Head // of a Last, as are the following
+	points   []lastPoint
+	keys     []byte
 }
 
 // readerBytesKept bounds what one reader leaves for the next.
@@ -31,5 +34,5 @@ func (m *readerMemory) bytes() int {
 		samples += cap(b.points.Times)
 	}
 	windows := 8 * 8 * cap(m.windows.chunk.Times)
-	return cap(m.payload) + cap(m.payloads) + 24*cap(m.chain) + 4*cap(m.order) + 16*samples + windows
+	return cap(m.heads)*24 + cap(m.points)*40 + cap(m.keys) + cap(m.payload) + cap(m.payloads) + 24*cap(m.chain) + 4*cap(m.order) + 16*samples + windows
 }

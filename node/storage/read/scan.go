@@ -56,7 +56,8 @@ func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if err != nil {
 		return err
 	}
-	j := &scanJob{source: s, request: request, visit: visit, refs: refs, prefetch: s.underPressure(), rollup: planOf(request)}
+	// Of a single series nothing is asked for ahead, so that the system need not be asked for faults.
+	j := &scanJob{source: s, request: request, visit: visit, refs: refs, prefetch: len(refs) > 1 && s.underPressure(), rollup: planOf(request)}
 	err = j.run(ctx)
 	s.samples.Add(j.samples.Load())
 	s.rollups.Add(j.rollups.Load())
@@ -102,7 +103,9 @@ func (s *Source) selectRefs(ctx context.Context, selector *scan.Selector, fromMs
 	if limits.BytesMax > 0 && (seriesMax == 0 || limits.BytesMax/refBytes < seriesMax) {
 		seriesMax = max(1, limits.BytesMax/refBytes)
 	}
-	locals, err := s.o.Index.Select(ctx, s.hosted(selector), index.DaysOf(fromMs, toMs), seriesMax, nil)
+	list := s.takeLocals()
+	locals, err := s.o.Index.Select(ctx, s.hosted(selector), index.DaysOf(fromMs, toMs), seriesMax, *list)
+	defer func() { s.keepLocals(list, locals) }()
 	if err != nil {
 		return nil, err
 	}

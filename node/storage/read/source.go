@@ -59,6 +59,7 @@ type Source struct {
 	Spawn  func(func()) // begins a helper of a read; tests have their own
 	memory pressure
 	idle   sync.Pool // of *readerMemory, of readers that have left
+	locals sync.Pool // of *[]uint32, of selections that have ended
 
 	scans, samples, rollups atomic.Int64
 }
@@ -124,6 +125,25 @@ func (s *Source) takeMemory() *readerMemory {
 func (s *Source) keepMemory(m *readerMemory) {
 	if m.bytes() <= readerBytesKept {
 		s.idle.Put(m)
+	}
+}
+
+// localsKept bounds the local ids that a selection leaves room for to the next.
+const localsKept = 1 << 16
+
+// takeLocals returns an empty list for local ids. It is given back by keepLocals.
+func (s *Source) takeLocals() *[]uint32 {
+	if list, ok := s.locals.Get().(*[]uint32); ok {
+		return list
+	}
+	return new([]uint32)
+}
+
+// keepLocals takes a list, with the memory that it has by now.
+func (s *Source) keepLocals(list *[]uint32, grown []uint32) {
+	if cap(grown) <= localsKept {
+		*list = grown[:0]
+		s.locals.Put(list)
 	}
 }
 

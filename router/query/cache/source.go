@@ -105,14 +105,18 @@ func (s *source) cut(e *entry, within span, marks []scan.Mark) *entry {
 // summarize returns the marks of all shards, nil if there is one of which nothing can be
 // said, and the least time that has changed.
 func summarize(changes []scan.Change, since []scan.Mark) (marks []scan.Mark, leastMs int64) {
-	marks, leastMs = make([]scan.Mark, len(changes)), scan.ChangedNothing
-	known := true
-	for i, c := range changes {
-		marks[i], leastMs = c.Mark, min(leastMs, c.LeastMs)
-		known = known && c.Run != 0
+	leastMs = scan.ChangedNothing
+	for _, c := range changes {
+		if leastMs = min(leastMs, c.LeastMs); c.Run == 0 {
+			return nil, scan.ChangedAll
+		}
 	}
-	if !known {
-		return nil, scan.ChangedAll
+	if slices.EqualFunc(changes, since, func(c scan.Change, m scan.Mark) bool { return c.Mark == m }) {
+		return since, leastMs // as nothing was written meanwhile
+	}
+	marks = make([]scan.Mark, len(changes))
+	for i, c := range changes {
+		marks[i] = c.Mark
 	}
 	if !slices.EqualFunc(marks, since, func(a, b scan.Mark) bool { return a.Shard == b.Shard }) {
 		leastMs = scan.ChangedAll

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -33,6 +34,7 @@ type handler struct {
 	config    map[string]string
 	stats     func(context.Context) []Stat
 	endpoints map[string]endpoint
+	answers   *sync.Pool // of *answer
 }
 
 // endpoint is one path of the API.
@@ -48,7 +50,7 @@ func newHandler(o Options) *handler {
 			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
 		points:  shell.NewCounter(o.Registerer, dialect, "points_answered_total", "Points written into answers."),
 		cut:     shell.NewCounter(o.Registerer, dialect, "answers_cut_total", "Answers that an error ended after they had begun."),
-		deleter: o.Deleter, limits: o.Limits.withDefaults(), version: o.Version, config: o.Config, stats: o.Stats,
+		answers: newAnswers(), deleter: o.Deleter, limits: o.Limits.withDefaults(), version: o.Version, config: o.Config, stats: o.Stats,
 	}
 	if h.version.Version == "" {
 		h.version.Version = "2.4.0"
@@ -94,7 +96,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ended, status := h.shell.Begin(), http.StatusInternalServerError // where it panics
 	defer func() { ended(name, status) }()
 	parameters := r.URL.Query()
-	a := newAnswer(w, parameters)
+	a, _ := h.answers.Get().(*answer)
+	a.begin(w, parameters)
+	defer func() { // also where it panics
+		a.forget()
+		h.answers.Put(a)
+	}()
 	err := h.serve(a, r, parameters, path)
 	if err == nil {
 		status = http.StatusOK

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"github.com/tickmesh/tickmesh/router/query/indent"
 )
@@ -20,19 +21,32 @@ type answer struct {
 	err  error     // of writing; later text is dropped
 }
 
+// newAnswers returns answers with the memory of those before.
+func newAnswers() *sync.Pool {
+	return &sync.Pool{New: func() any { return &answer{buf: make([]byte, 0, answerBytesFirst)} }}
+}
+
 const (
 	answerBytesFirst = 4 << 10
 	answerBytesFlush = 32 << 10
+	answerBytesKept  = 2 * answerBytesFlush // of the memory that is used again
 )
 
-// newAnswer starts an answer in the form that the request asks for.
-func newAnswer(w http.ResponseWriter, parameters url.Values) *answer {
-	a := &answer{w: w, out: w, buf: make([]byte, 0, answerBytesFirst)}
+// begin starts an answer in the form that the request asks for.
+func (a *answer) begin(w http.ResponseWriter, parameters url.Values) {
+	*a = answer{w: w, out: w, buf: a.buf[:0]}
 	if flag(parameters, "pretty") {
 		a.out = indent.New(w, "  ")
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	return a
+}
+
+// forget lets go of the request once it is answered, and of a buffer that has become large.
+func (a *answer) forget() {
+	if cap(a.buf) > answerBytesKept {
+		a.buf = nil
+	}
+	*a = answer{buf: a.buf}
 }
 
 // flushIfLong sends the text when there is much of it.

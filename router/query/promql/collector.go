@@ -42,7 +42,7 @@ const columnBytes = 64 + 2*16 + 16
 
 // A block of columns grows no more: the next one is larger.
 const (
-	blockColumnsMin = 16
+	blockColumnsMin = 4
 	blockColumnsMax = 1 << 12
 )
 

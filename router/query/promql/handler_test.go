@@ -259,7 +259,7 @@ func TestLimits(t *testing.T) {
 		if got.status != 400 { // a range vector cannot be summed
 			t.Error(got)
 		}
-		got = get(New(o), "query?query=max_over_time(requests_total[1h])")
+		got = get(New(o), "query_range?query=max_over_time(requests_total[1h])&start=1749999000&end=1750001000&step=1")
 		if got.status != 422 || !strings.Contains(got.body, c.what) {
 			t.Error(c.what, got)
 		}

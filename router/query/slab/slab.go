@@ -8,7 +8,7 @@ type Slab[T any] struct {
 }
 
 const (
-	elementsMin = 1 << 6
+	elementsMin = 1 << 3 // a query of the newest value of one series needs one
 	elementsMax = 1 << 15
 )
 

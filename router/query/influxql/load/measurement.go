@@ -51,7 +51,7 @@ func (r *Reader) ReadMeasurement(database, name string, fromMs, toMs int64) (*Me
 	ask(func(ctx context.Context) {
 		m.Fields, failures[1] = r.Source.TagValues(ctx, database, name, series.FieldTagName, "", 0)
 	})
-	ask(func(ctx context.Context) {
+	unnamedIn := func(ctx context.Context) {
 		selector := scan.Selector{Database: database, Metric: name, Matchers: []scan.Matcher{{Name: series.FieldTagName, Kind: scan.MatchAbsent}}}
 		for _, source := range [...]scan.Source{scan.Between(r.Source, fromMs, toMs), r.Source} {
 			_, failures[2] = source.Series(ctx, &selector, 1, func(series.Key) error {
@@ -62,7 +62,8 @@ func (r *Reader) ReadMeasurement(database, name string, fromMs, toMs int64) (*Me
 				return
 			}
 		}
-	})
+	}
+	unnamedIn(r.Ctx) // by this goroutine, as it would only wait
 	processor.Of(r.Ctx).Idle()
 	asked.Wait()
 	if err := cmp.Or(failures[0], failures[1], failures[2]); err != nil {
