@@ -20,12 +20,14 @@ type Lister interface {
 type Mux struct {
 	mux      http.ServeMux
 	patterns []string
+	direct   direct
 }
 
 // Handle registers a handler, as http.ServeMux.Handle does. If the handler is a Lister, its
 // endpoints are listed in place of the pattern.
 func (m *Mux) Handle(pattern string, handler http.Handler) {
 	m.mux.Handle(pattern, handler)
+	m.direct.add(pattern, handler)
 	if l, ok := handler.(Lister); ok {
 		m.patterns = append(m.patterns, l.Endpoints()...)
 		return
@@ -36,11 +38,18 @@ func (m *Mux) Handle(pattern string, handler http.Handler) {
 // HandleFunc registers a function, as http.ServeMux.HandleFunc does.
 func (m *Mux) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
 	m.mux.HandleFunc(pattern, handler)
+	m.direct.add(pattern, http.HandlerFunc(handler))
 	m.patterns = append(m.patterns, pattern)
 }
 
 // ServeHTTP implements http.Handler.
-func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if handler := m.direct.find(r); handler != nil {
+		handler.ServeHTTP(w, r)
+		return
+	}
+	m.mux.ServeHTTP(w, r)
+}
 
 // Endpoints implements Lister: sorted, each pattern once.
 func (m *Mux) Endpoints() []string { return Sorted(m.patterns) }

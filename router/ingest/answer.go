@@ -110,7 +110,10 @@ func (a *answer) begin() {
 	to := a.to.Header()
 	for name, values := range a.frozen {
 		if name != "Content-Length" || a.request.Method == http.MethodHead {
-			to[name] = append(to[name], values...)
+			if before := to[name]; len(before) > 0 {
+				values = append(before, values...)
+			}
+			to[name] = values // frozen has it to itself
 		}
 	}
 	if a.status == http.StatusUnauthorized {

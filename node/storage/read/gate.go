@@ -14,20 +14,20 @@ var ErrClosed = fmt.Errorf("%w: the storage is closed", series.ErrUnavailable)
 // Gate counts who reads the engine's files, so that Close can end them and wait
 // before it unmaps anything.
 type Gate struct {
-	closing context.Context
-	end     context.CancelFunc
-	inside  sync.WaitGroup
+	inside sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
 		closed bool
+		last   uint64                        // number of who came last
+		ends   map[uint64]context.CancelFunc // of those inside
 	}
 }
 
 // NewGate returns an open gate.
 func NewGate() *Gate {
 	g := &Gate{}
-	g.closing, g.end = context.WithCancel(context.Background())
+	g.mu.ends = map[uint64]context.CancelFunc{}
 	return g
 }
 
@@ -41,9 +41,13 @@ func (g *Gate) Enter(ctx context.Context) (within context.Context, leave func(),
 	}
 	g.inside.Add(1)
 	within, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(g.closing, cancel)
+	g.mu.last++
+	number := g.mu.last
+	g.mu.ends[number] = cancel
 	return within, func() {
-		stop()
+		g.mu.Lock()
+		delete(g.mu.ends, number)
+		g.mu.Unlock()
 		cancel()
 		g.inside.Done()
 	}, nil
@@ -55,8 +59,10 @@ func (g *Gate) Close() bool {
 	g.mu.Lock()
 	first := !g.mu.closed
 	g.mu.closed = true
+	for _, end := range g.mu.ends {
+		end()
+	}
 	g.mu.Unlock()
-	g.end()
 	g.inside.Wait()
 	return first
 }

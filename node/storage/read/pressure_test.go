@@ -79,7 +79,7 @@ func TestPrefetchOfRollups(t *testing.T) {
 	prefetched := func(reader *segment.Reader, w *scan.Windows) (bytes int64) {
 		clear(asked)
 		hints = 0
-		r := &Reader{Lease: &manifest.Lease{Version: &manifest.Version{Segments: []*segment.Reader{reader}}}, cursors: make([]*segment.Cursor, 1)}
+		r := &Reader{Lease: &manifest.Lease{Version: &manifest.Version{Segments: []*segment.Reader{reader}}}, readerMemory: &readerMemory{cursors: make([]*segment.Cursor, 1)}}
 		plan := planRollups(w)
 		r.prefetch(refs, month.StartMs, month.EndMs-1, &plan)
 		for _, length := range asked {

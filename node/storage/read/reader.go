@@ -29,10 +29,7 @@ type Reader struct {
 	turn            chan struct{} // of the account: who has a long series; nil: nothing is charged
 	inTurn          bool
 
-	likely  likelySegments
-	cursors []*segment.Cursor // by segment; nil: not used yet
-	active  []cursorState
-	rollup  rollupReader
+	rollup rollupReader
 	*readerMemory
 }
 
@@ -54,10 +51,9 @@ type cursorState struct {
 // NewReader returns a reader that has entered the current version. What it may hold for a series has a bound; 0: none.
 func (s *Source) NewReader(bytesMax int64) *Reader {
 	l := s.o.Files.Lease(s.o.Pages)
-	return &Reader{
-		source: s, Lease: l, began: l.Version.LowWater, bytesMax: bytesMax,
-		cursors: make([]*segment.Cursor, len(l.Version.Segments)), readerMemory: s.takeMemory(),
-	}
+	r := &Reader{source: s, Lease: l, began: l.Version.LowWater, bytesMax: bytesMax, readerMemory: s.takeMemory()}
+	r.leaveSegments(len(l.Version.Segments))
+	return r
 }
 
 // newReaderOf returns a reader for a worker of a scan. What it holds for a long series is charged to the account of the
@@ -74,14 +70,14 @@ func (s *Source) newReaderOf(ctx context.Context, limits scan.Limits) *Reader {
 // enter begins a series.
 func (r *Reader) enter() {
 	if r.Lease.Enter() {
-		r.cursors = make([]*segment.Cursor, len(r.Version.Segments))
-		r.likely.known = false
+		r.leaveSegments(len(r.Version.Segments))
 	}
 }
 
 func (r *Reader) Close() {
 	r.End()
 	r.leaveLong()
+	r.leaveSegments(0)
 	r.source.keepMemory(r.readerMemory)
 	r.readerMemory = nil
 }
@@ -90,7 +86,11 @@ func (r *Reader) Close() {
 func (r *Reader) cursor(segmentAt int32) *segment.Cursor {
 	c := r.cursors[segmentAt]
 	if c == nil {
-		c = &segment.Cursor{}
+		if last := len(r.spare) - 1; last >= 0 {
+			c, r.spare = r.spare[last], r.spare[:last]
+		} else {
+			c = &segment.Cursor{}
+		}
 		r.cursors[segmentAt] = c
 	}
 	return c

@@ -1,8 +1,11 @@
 package read
 
 import (
+	"slices"
+
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // readerMemory is what a Reader copies and decodes into. A scan of few samples would
@@ -19,10 +22,32 @@ type readerMemory struct {
 	scratch  codec.Points
 	order    []int32
 	windows  windower
+	cursors  []*segment.Cursor // of segments, by number in a version; nil: not used yet
+	spare    []*segment.Cursor // that are of no segment
+	active   []cursorState
+	likely   likelySegments
 	heads    []Head // of a Last, as are the following
 	points   []lastPoint
 	keys     []byte
 }
+
+// leaveSegments lets go of the segments that were read, and makes room for as many as there are now.
+func (m *readerMemory) leaveSegments(now int) {
+	for i, c := range m.cursors {
+		if c != nil && len(m.spare) < cursorsKept {
+			c.Forget()
+			m.spare = append(m.spare, c)
+		}
+		m.cursors[i] = nil
+	}
+	m.cursors = slices.Grow(m.cursors[:0], now)[:now]
+	clear(m.active[:cap(m.active)])
+	m.active = m.active[:0]
+	m.likely.known = false
+}
+
+// cursorsKept bounds the cursors that one reader leaves for the next.
+const cursorsKept = 16
 
 // readerBytesKept bounds what one reader leaves for the next.
 const readerBytesKept = 1 << 20

@@ -33,6 +33,9 @@ type Cursor struct {
 	err    error
 }
 
+// Forget lets go of the segment, but keeps memory for the next one.
+func (c *Cursor) Forget() { *c = Cursor{blocks: c.blocks[:0]} }
+
 // Find points the cursor before the first block of a series that overlaps
 // [fromMs, toMs]. A series that the segment does not have has no blocks. Errors
 // are *CorruptError and *vfs.FaultError.
