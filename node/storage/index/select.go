@@ -160,10 +160,10 @@ type step struct {
 	matcher *matcher
 	tag     tagEntry
 	keep    bool
-	known   bool      // values is filled
-	values  []posting // the union
-	count   int       // series in it, if known
-	scratch *[]posting
+	known   bool       // values is filled
+	values  []posting  // the union
+	count   int        // series in it, if known
+	scratch *[]posting // memory for values; nil: they are given
 }
 
 // metric returns the candidates of metric number of a part. The result is reused by the next call.
@@ -171,12 +171,6 @@ func (s *selection) metric(p *part, number int, m *metricEntry) ([]uint32, error
 	steps, empty := s.plan(m)
 	if empty {
 		return nil, nil
-	}
-	for i := range steps {
-		if i == len(s.values) {
-			s.values = append(s.values, new([]posting))
-		}
-		steps[i].scratch = s.values[i]
 	}
 	s.found = s.found[:0]
 	started := false
@@ -242,15 +236,15 @@ func (s *selection) plan(m *metricEntry) (steps []step, empty bool) {
 			}
 			continue
 		}
-		st := step{matcher: c, tag: tag, keep: !c.matches(nil, false)}
+		steps = append(steps, step{matcher: c, tag: tag, keep: !c.matches(nil, false), scratch: s.scratch(len(steps))})
+		st := &steps[len(steps)-1]
 		st.lookUp()
 		if st.known && (st.keep && st.count == 0 || !st.keep && st.count == int(m.series.count)) {
 			return nil, true // values of a tag share no series
 		}
 		if st.known && (st.count == 0 || st.keep && st.count == int(m.series.count)) {
-			continue // all series pass
+			steps = steps[:len(steps)-1] // all series pass
 		}
-		steps = append(steps, st)
 	}
 	if s.selector.Exact {
 		m.eachTag(func(t tagEntry) bool {
@@ -263,6 +257,14 @@ func (s *selection) plan(m *metricEntry) (steps []step, empty bool) {
 	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Compare(x.cost(), y.cost()) })
 	s.steps = steps
 	return steps, false
+}
+
+// scratch returns the list for the values of a step.
+func (s *selection) scratch(number int) *[]posting {
+	if number == len(s.values) {
+		s.values = append(s.values, new([]posting))
+	}
+	return s.values[number]
 }
 
 func (st *step) cost() int {
@@ -282,7 +284,7 @@ func (st *step) cost() int {
 
 // lookUp fills values without walking all values of the tag, if that can be done.
 func (st *step) lookUp() {
-	c := st.matcher
+	c, values := st.matcher, (*st.scratch)[:0]
 	switch {
 	case c.presence:
 		st.known, st.values = true, []posting{st.tag.series}
@@ -290,9 +292,10 @@ func (st *step) lookUp() {
 		st.known = true
 		for _, v := range c.literals {
 			if p, ok := st.tag.find(v); ok {
-				st.values = append(st.values, p)
+				values = append(values, p)
 			}
 		}
+		st.values, *st.scratch = values, values
 	case c.test == nil && !slices.ContainsFunc(c.literals, st.hasValue):
 		// All of the tag's values differ from the literals, one of which is "".
 		st.known, st.values = true, []posting{st.tag.series}

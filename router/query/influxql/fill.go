@@ -16,7 +16,7 @@ func (s *selection) fillPoints(c *call, in []point) ([]point, error) {
 	if s.interval.DurationNs == 0 || s.fill == ql.NoFill || len(in) == 0 {
 		return in, nil
 	}
-	f := filler{call: c, interval: &s.interval, how: s.fill, number: math.NaN(), backwards: !s.ascending, in: in}
+	f := filler{call: c, interval: &s.interval, how: s.fill, number: math.NaN(), backwards: !s.ascending, in: in, out: make([]point, 0, len(in))}
 	switch {
 	case f.how == ql.NullFill && c.name == "count":
 		f.number = 0

@@ -1,11 +1,13 @@
 package influxql
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	ql "github.com/influxdata/influxql"
@@ -38,6 +40,7 @@ type handler struct {
 	retention func(database string) time.Duration
 	rows      prometheus.Counter
 	limits    Limits
+	texts     sync.Pool // of *bufio.Reader, of which parsers read
 }
 
 func newHandler(o Options) *handler {
@@ -46,6 +49,7 @@ func newHandler(o Options) *handler {
 			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
 		rows:    shell.NewCounter(o.Registerer, dialect, "rows_answered_total", "Rows written into answers."),
 		deleter: o.Deleter, databases: o.Databases, retention: o.Retention, limits: o.Limits.withDefaults(),
+		texts: sync.Pool{New: func() any { return bufio.NewReader(nil) }},
 	}
 	if h.databases == nil {
 		h.databases = knownDatabases{h.shell.Source, o.Deleter}

@@ -1,6 +1,7 @@
 package influxql
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -138,7 +139,13 @@ func (h *handler) parse(ctx context.Context, text, params string) (statements []
 		if err := measure(text, bound); err != nil {
 			return invalid("error parsing query: %s", err)
 		}
-		p := ql.NewParser(strings.NewReader(text))
+		buffer, _ := h.texts.Get().(*bufio.Reader) // or each parser makes one of its own, which is larger than most texts
+		defer func() {
+			buffer.Reset(nil)
+			h.texts.Put(buffer)
+		}()
+		buffer.Reset(strings.NewReader(text))
+		p := ql.NewParser(buffer)
 		p.SetParams(bound)
 		q, err := p.ParseQuery()
 		if err != nil {

@@ -51,7 +51,7 @@ type Options struct {
 
 // New returns the form that an answer is written in, and sets its content type.
 func New(w http.ResponseWriter, o Options) Format {
-	p := page{w: w, per: o.EpochNs, held: pageBytesHeld}
+	p := page{w: w, per: o.EpochNs, held: pageBytesHeld, text: make([]byte, 0, pageBytesFirst)}
 	if o.CSVType != "" {
 		w.Header().Set("Content-Type", o.CSVType)
 		return &csvFormat{page: p}
@@ -85,6 +85,7 @@ type page struct {
 }
 
 const (
+	pageBytesFirst = 4 << 10
 	pageBytesHeld  = 256 << 10 // an error within so much of a statement's answer replaces it
 	pageBytesFlush = 32 << 10
 )
