@@ -160,6 +160,46 @@ func BenchmarkLastManySeries(b *testing.B) {
 	b.Run("segments", last)
 }
 
+// BenchmarkOneOfMany reads one of very many series, as BenchmarkScanManySeries has them: what a small query costs here.
+func BenchmarkOneOfMany(b *testing.B) {
+	e := manySeries(b, 3)
+	_, _, tags, err := benchKey(7).Parts(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	selector := scan.Selector{Metric: "cpu.usage"}
+	for _, tag := range tags {
+		selector.Matchers = append(selector.Matchers, scan.Matcher{Name: string(tag.Name), Kind: scan.MatchEqual, Values: []string{string(tag.Value)}})
+	}
+	b.Run("scan", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			request := &scan.Request{Selector: selector, FromMs: 1_740_000_000_000, ToMs: 1_760_000_000_000, Parallel: 2}
+			visited := 0
+			err := e.Scan(context.Background(), request, func(int, *scan.Chunk) error {
+				visited++
+				return nil
+			})
+			if err != nil || visited == 0 {
+				b.Fatal(visited, err)
+			}
+		}
+	})
+	b.Run("last", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			visited := 0
+			err := e.Last(context.Background(), &selector, 0, scan.Limits{}, func(scan.Point) error {
+				visited++
+				return nil
+			})
+			if err != nil || visited != 1 {
+				b.Fatal(visited, err)
+			}
+		}
+	})
+}
+
 // BenchmarkScanHour reads an hour of 2,000 series with a sample each 10 s, of which
 // most is in the page log, by one worker.
 func BenchmarkScanHour(b *testing.B) {

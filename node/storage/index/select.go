@@ -51,57 +51,6 @@ func (x *Index) Select(ctx context.Context, selector *scan.Selector, days Days, 
 	return dst, nil
 }
 
-// selection is one query on the way through the parts.
-type selection struct {
-	ctx      context.Context
-	keys     *keyFile
-	selector *scan.Selector
-	matchers []matcher
-	active   view
-	few      fewActive
-	shards   shardFilter
-	found    []uint32     // scratch: the candidates of a metric
-	set      []uint64     // scratch: a set of a part
-	steps    []step       // scratch: of a metric
-	values   []*[]posting // scratch: of each step
-	finder   finder
-	tags     []series.Tag
-}
-
-// selectionBytesKept bounds the scratch that one query leaves for the next.
-const (
-	selectionBytesKept = 1 << 16
-	postingBytes       = 64 // about
-)
-
-// takeSelection returns a selection with the scratch of one before, or without.
-func (x *Index) takeSelection() *selection {
-	if s, ok := x.idle.Get().(*selection); ok {
-		return s
-	}
-	return &selection{}
-}
-
-// keepSelection takes the scratch of a selection that has ended. It refers to no part any more, which would keep that in
-// memory.
-func (x *Index) keepSelection(s *selection) {
-	bytes := 4*cap(s.found) + 8*cap(s.set) + 4*cap(s.few.list)
-	for _, v := range s.values {
-		clear((*v)[:cap(*v)])
-		bytes += cap(*v) * postingBytes
-	}
-	if bytes > selectionBytesKept {
-		return
-	}
-	clear(s.steps[:cap(s.steps)])
-	clear(s.tags[:cap(s.tags)])
-	clear(s.active.periods[:cap(s.active.periods)])
-	kept := selection{found: s.found[:0], set: s.set, steps: s.steps[:0], values: s.values, tags: s.tags[:0]}
-	kept.few.list, kept.active.periods = s.few.list[:0], s.active.periods[:0]
-	*s = kept
-	x.idle.Put(s)
-}
-
 // part appends what a part has.
 func (s *selection) part(p *part, dst []uint32) ([]uint32, error) {
 	start, metrics := len(dst), 0
@@ -257,14 +206,6 @@ func (s *selection) plan(m *metricEntry) (steps []step, empty bool) {
 	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Compare(x.cost(), y.cost()) })
 	s.steps = steps
 	return steps, false
-}
-
-// scratch returns the list for the values of a step.
-func (s *selection) scratch(number int) *[]posting {
-	if number == len(s.values) {
-		s.values = append(s.values, new([]posting))
-	}
-	return s.values[number]
 }
 
 func (st *step) cost() int {

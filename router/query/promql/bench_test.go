@@ -147,6 +147,9 @@ func BenchmarkQueries(b *testing.B) {
 		{"max_over_time_2k", "query", `max_over_time(requests_total[1h])`},
 		{"hour_of_one", "query_range", `requests_total{host="host-00007",sensor="s3"}`},
 		{"hour_of_ten", "query_range", `requests_total{host="host-00007"}`},
+		{"newest_of_one", "query", `requests_total{host="host-00007",sensor="s3"}`},
+		{"past_of_one", "query", `requests_total{host="host-00007",sensor="s3"} offset 10m`},
+		{"mean_of_one", "query", `avg_over_time(requests_total{host="host-00007",sensor="s3"}[1h])`},
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			form := url.Values{"query": {q.query}, "time": {at}, "start": {from}, "end": {at}, "step": {"60"}}
