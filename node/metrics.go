@@ -99,6 +99,7 @@ func commitMetrics() []metric {
 		counter("commit_writes_total", "Writes that went to the log.", func(f *figures) float64 { return float64(f.commit.writes.Load()) }),
 		counter("commit_rejected_total", "Writes refused because too many bytes waited for the log.", func(f *figures) float64 { return float64(f.rejected) }),
 		counter("samples_applied_total", "Samples applied to hot pages.", func(f *figures) float64 { return float64(f.engine.Samples) }),
+		counter("samples_too_late_total", "Samples of the log that were not applied: of the hours from which on only the last sample is kept, beside rollups, they came too late.", func(f *figures) float64 { return float64(f.engine.SamplesTooLate) }),
 		counter("samples_skipped_total", "Samples of the log that were not applied: older than retention, or of no known series.", func(f *figures) float64 { return float64(f.engine.SamplesSkipped) }),
 		counter("batches_repeated_total", "Batches that were not applied since one with their id was.", func(f *figures) float64 { return float64(f.engine.BatchesRepeated) }),
 		counter("series_forgotten_total", "Series without samples that were forgotten: their keys get other ids when they come again.", func(f *figures) float64 { return float64(f.engine.SeriesForgotten) }),

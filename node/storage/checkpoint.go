@@ -82,6 +82,7 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 		m.LogPosition = c.Position
 		m.Applied = applied
 		m.BatchFile = batches.Name
+		e.noteThinCuts(m, applied)
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)

@@ -87,6 +87,7 @@ type Engine struct {
 	readers  *read.Gate
 	shardKey atomic.Pointer[series.ShardKey]
 	forgets  atomic.Bool // see LetForget
+	thins    atomic.Bool // see LetThin
 
 	// Lock order: the Compactor's Pause, an Edit of files, a shard, a change of files.
 	monthsDropped index.Month // months before it are forgotten; guarded by the Compactor's Pause
@@ -153,6 +154,7 @@ func (e *Engine) open() error {
 		MakeDurable: e.makeDurable, Published: func(m *manifest.Manifest) {
 			e.index.Published(m.Index)
 			e.forgets.Store(m.Forgets())
+			e.thins.Store(m.Thins())
 		},
 		Corrupt: e.reportCorruption, Logger: e.log,
 		Hit: func(failpoint string) error { return e.hit(failpoint) },
@@ -166,6 +168,7 @@ func (e *Engine) open() error {
 	}
 	e.shardKey.Store(&m.ShardKey)
 	e.forgets.Store(m.Forgets())
+	e.thins.Store(m.Thins())
 	return e.restore(m)
 }
 
@@ -233,7 +236,12 @@ func (e *Engine) makeShards(m *manifest.Manifest, tables []dedup.Table) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", manifest.ErrUnusable, err)
 		}
+		thin, err := retention.NewTable(m.ThinCutsOf(i), e.thinTables())
+		if err != nil {
+			return fmt.Errorf("%w: %w", manifest.ErrUnusable, err)
+		}
 		s := newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i], rules, tables[i])
+		s.thin.Store(newThinCuts(thin, m.Applied[i]))
 		s.mu.number, s.mu.logPosition = m.LowWater[i].Number, m.LowWater[i].LogPosition
 		s.absent.Store(m.LowWater[i].Dropped && m.Applied[i] == 0)
 		e.shards = append(e.shards, s)
@@ -262,7 +270,7 @@ func (e *Engine) wire() {
 		shards[i], movable[i] = s, s
 	}
 	e.Compactor = compact.New(compact.Options{
-		FS: e.fs, Dir: e.dir, Files: e.files, Cuts: e.shardCuts, Keys: e.index, Hosts: func(shard uint16) bool { return e.shards[shard].Holds() },
+		FS: e.fs, Dir: e.dir, Files: e.files, Cuts: e.shardCuts, Thin: e.thinnable, Keys: e.index, Hosts: func(shard uint16) bool { return e.shards[shard].Holds() },
 		GenerationBytesMax: e.options.GenerationBytesMax, SegmentBytesMax: e.options.SegmentBytesMax,
 		Corrupt: e.reportCorruption, Logger: e.log,
 		Hit: func(failpoint string) error { return e.hit(failpoint) },

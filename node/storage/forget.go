@@ -93,6 +93,22 @@ func (e *Engine) LetForget() error {
 	return edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) { m.LetForget() })
 }
 
+// LetsThin and LetThin are for thinned hours what LetsForget and LetForget are for forgotten series.
+func (e *Engine) LetsThin() bool { return e.thins.Load() }
+
+// LetThin is described with LetsThin.
+func (e *Engine) LetThin() error {
+	edit := e.files.Edit()
+	defer edit.End()
+	if edit.Present().Thins() {
+		return nil
+	}
+	if err := edit.Resolve(); err != nil {
+		return err
+	}
+	return edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) { m.LetThin() })
+}
+
 // EmptyWalk finds series that seem to have no samples, a part of the series table after the other.
 type EmptyWalk struct{ next uint32 }
 

@@ -69,6 +69,9 @@ func (s *shard) Forgotten() *index.Forgotten { return s.forgotten }
 // Rules implements transfer.Shard.
 func (s *shard) Rules() *retention.Table { return s.rules.Load() }
 
+// Thin implements transfer.Shard.
+func (s *shard) Thin() *retention.Table { return s.thin.Load().table }
+
 // Exact implements transfer.Shard.
 func (s *shard) Exact() error {
 	s.mu.Lock()
@@ -96,7 +99,7 @@ func (s *shard) Pin() (transfer.State, error) {
 		return transfer.State{}, err
 	}
 	return transfer.State{
-		Replica: s.mu.number, Applied: s.mu.applied, CutMs: s.cutMs.Load(), Rules: s.rules.Load(), Batches: s.mu.ledger.Now(),
+		Replica: s.mu.number, Applied: s.mu.applied, CutMs: s.cutMs.Load(), Rules: s.rules.Load(), Thin: s.thin.Load().table, Batches: s.mu.ledger.Now(),
 		Forgotten: s.forgotten.IDs(),
 	}, nil
 }
@@ -133,6 +136,8 @@ func (s *shard) Replace(r *transfer.Replica, show func()) {
 	s.mu.watches.restart(math.MaxInt64)
 	s.cutMs.Store(r.CutMs)
 	s.rules.Store(r.Rules)
+	s.thin.Store(newThinCuts(r.Thin, r.Applied))
+	s.thinned.Store(nil)
 	s.absent.Store(r.Dropped)
 	if !r.Dropped {
 		if err := s.engine.index.ReplaceForgotten(s.number, r.Forgotten); err != nil {

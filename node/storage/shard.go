@@ -35,7 +35,10 @@ type shard struct {
 	engine *Engine
 	cutMs  atomic.Int64                    // samples before it are gone
 	rules  atomic.Pointer[retention.Table] // cuts of some series; nil: none
-	absent atomic.Bool                     // it was dropped, and nothing has been applied since
+	thin   atomic.Pointer[thinCuts]        // cuts before which hours are thinned
+	// By these cuts files may be thinned: see PrepareThin.
+	thinned atomic.Pointer[retention.Table]
+	absent  atomic.Bool // it was dropped, and nothing has been applied since
 
 	forgotten *index.Forgotten // ids that are forgotten
 
@@ -169,6 +172,8 @@ func (s *shard) applyLocked(epoch uint16, e *entry.Entry) error {
 		err = s.applyRetentionLocked(e.Body)
 	case entry.RuleCuts:
 		err = s.applyRuleCutsLocked(e.Body)
+	case entry.ThinCuts:
+		err = s.applyThinCutsLocked(e)
 	case entry.Forget:
 		err = s.applyForgetLocked(e)
 	case entry.Empty, entry.Configuration:
@@ -199,7 +204,7 @@ func (s *shard) applyLocked(epoch uint16, e *entry.Entry) error {
 // is wrong with one does not touch the others, which other writers may have sent.
 func (s *shard) applySamplesLocked(epoch uint16, e *entry.Entry) error {
 	p := &s.mu.points
-	p.begin(epoch, min(s.engine.index.ShardSeries(s.number), s.mu.doubtful), s.cutMs.Load())
+	p.begin(epoch, min(s.engine.index.ShardSeries(s.number), s.mu.doubtful), s.cutMs.Load(), s.thin.Load().mostMs)
 	var refused *entry.BatchError
 	batches := entry.ReadBatches(e.Body)
 	for number := 0; batches.Next(); number++ {
@@ -245,9 +250,8 @@ func (s *shard) applyBatchLocked(batch []byte) error {
 	var refusal error
 	for r.NextPoint() {
 		id := r.Ref
-		// Below the cut, or beyond all times that are kept: see points.begin.
-		if uint64(r.TimeMs-p.fromMs) > p.spanMs {
-			s.engine.stats.samplesSkipped.Add(1)
+		// Below a cut, or beyond all times that are kept: see points.begin.
+		if uint64(r.TimeMs-p.fromMs) > p.spanMs && s.leftOutLocked(id, r.TimeMs) {
 			continue
 		}
 		if id >= uint32(series.SlotBase) {
@@ -284,7 +288,8 @@ func (s *shard) applyBatchLocked(batch []byte) error {
 type points struct {
 	epoch  uint16
 	known  uint32 // ids below it have a series
-	fromMs int64  // the first time that is kept,
+	cutMs  int64  // the first time that is kept
+	fromMs int64  // the first time that all series keep,
 	spanMs uint64 // and how much further the last one is
 
 	count     int
@@ -295,11 +300,25 @@ type points struct {
 }
 
 // begin starts an entry. Samples before cutMs are beyond retention; those outside
-// of scan.TimeMsMin to scan.TimeMsMax could not be asked for, and have no partition.
-func (p *points) begin(epoch uint16, known uint32, cutMs int64) {
+// of scan.TimeMsMin to scan.TimeMsMax could not be asked for, and have no partition. Before thinMs some series take none.
+func (p *points) begin(epoch uint16, known uint32, cutMs, thinMs int64) {
 	p.epoch, p.known, p.count = epoch, known, 0
-	p.fromMs = min(max(cutMs, scan.TimeMsMin), scan.TimeMsMax)
+	p.cutMs = min(max(cutMs, scan.TimeMsMin), scan.TimeMsMax)
+	p.fromMs = min(max(p.cutMs, thinMs), scan.TimeMsMax)
 	p.spanMs = uint64(scan.TimeMsMax - p.fromMs)
+}
+
+// leftOutLocked reports whether a sample of the batch that is being applied is not taken, and counts it then.
+func (s *shard) leftOutLocked(id uint32, timeMs int64) bool {
+	if timeMs < s.mu.points.cutMs || timeMs > scan.TimeMsMax {
+		s.engine.stats.samplesSkipped.Add(1)
+		return true
+	}
+	if !s.tooLateLocked(id, timeMs) {
+		return false
+	}
+	s.engine.stats.samplesTooLate.Add(1)
+	return true
 }
 
 // appendLocked appends the gathered points to the hot pages.
@@ -347,18 +366,31 @@ func (s *shard) applyDeleteLocked(index uint64, body []byte) error {
 	if ids = s.trustedLocked(ids, "a delete"); len(ids) == 0 {
 		return nil
 	}
-	s.mu.watches.touch(fromMs)
-	for _, id := range ids {
+	parts, err := s.wholeHoursLocked(ids, fromMs, toMs)
+	if err != nil {
+		return err
+	}
+	for _, d := range parts {
+		if err := s.deleteLocked(index, d); err != nil {
+			return err
+		}
+	}
+	if fromMs <= scan.TimeMsMin && toMs >= scan.TimeMsMax {
+		s.emptyLocked(ids)
+	}
+	return nil
+}
+
+func (s *shard) deleteLocked(index uint64, d deletion) error {
+	s.mu.watches.touch(d.fromMs)
+	for _, id := range d.ids {
 		if err := s.mu.set.SealSeries(id); err != nil {
 			return stalled(err)
 		}
 		s.mu.set.ForgetLast(id) // it may be among the deleted
 		s.markOutOfOrderLocked(id)
 	}
-	s.engine.files.AddTombstone(manifest.Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs, Entry: index}, s.engine.pages.End)
-	if fromMs <= scan.TimeMsMin && toMs >= scan.TimeMsMax {
-		s.emptyLocked(ids)
-	}
+	s.engine.files.AddTombstone(manifest.Tombstone{Shard: s.number, IDs: d.ids, FromMs: d.fromMs, ToMs: d.toMs, Entry: index}, s.engine.pages.End)
 	return nil
 }
 

@@ -154,6 +154,7 @@ func (s *shard) cut(m *manifest.Manifest, cuts *retention.Snapshot) (manifest.To
 	end.Generation, end.Offset = s.engine.pages.End()
 	m.Applied[s.number] = s.mu.applied
 	cuts.WholeMs[s.number], cuts.Rules[s.number] = s.cutMs.Load(), s.rules.Load()
+	m.ThinCuts = retention.WithCuts(m.ThinCuts, len(s.engine.shards), s.number, s.thin.Load().table.Lists())
 	stones := s.engine.files.CurrentWithTombstones().Tombstones
 	from, to := stones.OfShard(s.number)
 	return stones[from:to], nil

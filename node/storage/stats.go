@@ -15,6 +15,7 @@ import (
 type Stats struct {
 	Samples         int64 // applied
 	SamplesSkipped  int64 // of the log, older than retention or naming no series
+	SamplesTooLate  int64 // of hours of which only the last sample is kept
 	EntriesInvalid  int64
 	BatchesRepeated int64 // with the id of one that was applied
 	// BatchesForgotten were refused, as they named series that are forgotten.
@@ -46,7 +47,8 @@ type Stats struct {
 
 // engineStats are counted where things happen.
 type engineStats struct {
-	samples, samplesSkipped, entriesInvalid atomic.Int64
+	samples, samplesSkipped, samplesTooLate atomic.Int64
+	entriesInvalid                          atomic.Int64
 	batchesRepeated, batchesForgotten       atomic.Int64
 	forgotten, forgetsLate                  atomic.Int64
 	checkpoints, flushes, flushedSamples    atomic.Int64
@@ -63,7 +65,7 @@ func (e *Engine) Stats() Stats {
 	defer leave()
 	c := &e.stats
 	s := Stats{
-		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), EntriesInvalid: c.entriesInvalid.Load(),
+		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), SamplesTooLate: c.samplesTooLate.Load(), EntriesInvalid: c.entriesInvalid.Load(),
 		BatchesRepeated: c.batchesRepeated.Load(), BatchesForgotten: c.batchesForgotten.Load(),
 		SeriesForgotten: c.forgotten.Load(), ForgetsLate: c.forgetsLate.Load(),
 		Checkpoints: c.checkpoints.Load(), Flushes: c.flushes.Load(), FlushedSamples: c.flushedSamples.Load(), FlushWaits: c.flushWaits.Load(),

@@ -31,6 +31,7 @@ type Options struct {
 	Dir   string // of which the free room counts
 	Files *manifest.Store
 	Cuts  func() retention.Snapshot // as they are at the call
+	Thin  func() retention.Snapshot // cuts by which files may be thinned, as they are at the call
 	Keys  retention.Keys
 	Hosts func(shard uint16) bool // whether a shard has a replica here that may have samples
 
@@ -91,7 +92,7 @@ func (c *Compactor) Expire(cutMs func() int64) error {
 		return nil
 	}
 	readers := c.o.Files.Current().ReadersOf(expired) // nobody else takes segments away
-	if err := c.replaceSegments(expired, readers, nil, 0, nil, FailExpirePublish); err != nil {
+	if err := c.replaceSegments(expired, readers, nil, 0, nil, nil, FailExpirePublish); err != nil {
 		return err
 	}
 	c.expired.Add(int64(len(expired)))
@@ -172,7 +173,7 @@ func (c *Compactor) proposeJob(m *manifest.Manifest, nowMs int64, limits jobLimi
 	if job, ok := segment.PlanCompaction(m.Segments, nowMs, settings); ok {
 		return job, true
 	}
-	for _, plan := range [...]func(*manifest.Manifest, *jobLimits) (segment.Job, bool){c.planPurge, c.planRules, c.planReclaim} {
+	for _, plan := range [...]func(*manifest.Manifest, *jobLimits) (segment.Job, bool){c.planPurge, c.planRules, c.planThin, c.planReclaim} {
 		if job, ok := plan(m, &limits); ok {
 			return job, true
 		}
@@ -213,7 +214,8 @@ func (c *Compactor) compact(ctx context.Context, job *segment.Job) (did bool, er
 		}))
 	}
 	cuts := c.o.Cuts() // as they are now: what is hidden must not change during the merge
-	metas, err := segment.Merge(ctx, inputs, c.mergeOptions(job, v, &cuts))
+	thin := c.thinCuts(job, v)
+	metas, err := segment.Merge(ctx, inputs, c.mergeOptions(job, v, &cuts, thin))
 	var corrupt *segment.CorruptError
 	if errors.As(err, &corrupt) {
 		c.failures.Add(1)
@@ -227,7 +229,7 @@ func (c *Compactor) compact(ctx context.Context, job *segment.Job) (did bool, er
 		c.failures.Add(1)
 		return false, err
 	}
-	if err := c.replaceSegments(job.Inputs, inputs, metas, v.Tombstones.Last(), &cuts, FailPublish); err != nil {
+	if err := c.replaceSegments(job.Inputs, inputs, metas, v.Tombstones.Last(), &cuts, thin, FailPublish); err != nil {
 		return false, err
 	}
 	c.compactions.Add(1)
@@ -261,9 +263,10 @@ func (c *Compactor) letGo(readers []*segment.Reader) {
 	}
 }
 
-// mergeOptions returns the options of a job's merge, which leaves out what v and cuts hide.
-func (c *Compactor) mergeOptions(job *segment.Job, v *manifest.Version, cuts *retention.Snapshot) segment.MergeOptions {
-	return segment.MergeOptions{
+// mergeOptions returns the options of a job's merge, which leaves out what v and cuts hide, and thins by others, if they are
+// not nil.
+func (c *Compactor) mergeOptions(job *segment.Job, v *manifest.Version, cuts, thin *retention.Snapshot) segment.MergeOptions {
+	o := segment.MergeOptions{
 		Options: segment.Options{
 			FS: c.o.FS, Dir: c.o.Files.Folder(), Partition: job.Partition, Level: job.Level,
 			SequenceLow: job.Inputs[0].SequenceLow, SequenceHigh: job.Inputs[len(job.Inputs)-1].SequenceHigh,
@@ -278,6 +281,10 @@ func (c *Compactor) mergeOptions(job *segment.Job, v *manifest.Version, cuts *re
 			return append(dst, manifest.HiddenInSegment(v.Tombstones.Of(shard, id), input.SequenceHigh)...)
 		},
 	}
+	if thin != nil {
+		o.ThinBefore = func(shard uint16, id uint32) int64 { return thin.Of(c.o.Keys, shard, id) }
+	}
+	return o
 }
 
 // markDamaged notes in the manifest that segments are damaged, so that no further compaction
@@ -297,7 +304,7 @@ func (c *Compactor) markDamaged(metas []segment.Meta) error {
 
 // replaceSegments publishes new segments in place of old ones. The new ones lack what the
 // tombstones up to purged and cuts hide. The old files are deleted when no scan reads them.
-func (c *Compactor) replaceSegments(old []segment.Meta, oldReaders []*segment.Reader, metas []segment.Meta, purged uint64, cuts *retention.Snapshot, failBefore string) error {
+func (c *Compactor) replaceSegments(old []segment.Meta, oldReaders []*segment.Reader, metas []segment.Meta, purged uint64, cuts, thin *retention.Snapshot, failBefore string) error {
 	readers, err := c.o.Files.OpenNew(metas)
 	if err != nil {
 		return err
@@ -310,7 +317,7 @@ func (c *Compactor) replaceSegments(old []segment.Meta, oldReaders []*segment.Re
 		})
 		m.Segments = append(m.Segments, metas...)
 		m.NotePurged(metas, purged)
-		m.NoteMerged(metas, cuts, c.o.Hosts)
+		m.NoteMerged(metas, cuts, thin, c.o.Hosts)
 		m.Suppressed = m.Suppressed.Of(m.Segments)
 	})
 	if err != nil {

@@ -48,6 +48,7 @@ const (
 	NamedDelete   Kind = 6  // body: see NamedDeleteBody
 	RuleCuts      Kind = 7  // body: see retention.Encode
 	Forget        Kind = 8  // body: see ForgetBody
+	ThinCuts      Kind = 9  // body: see retention.Encode
 	GroupState    Kind = 16 // no entry: what a Raft group must remember; its index is 0
 )
 

@@ -31,6 +31,9 @@ const (
 	// formatForgets is that of a folder, with a shard key or without, whose log and files may tell of series that are
 	// forgotten: a program that does not know that would give other ids.
 	formatForgets = 4
+	// formatThins is that of a folder as of formatForgets whose log and files may also tell of hours of which only the last
+	// sample is kept: a program that does not know that would make rollups of what is left.
+	formatThins = 5
 )
 
 // ShardsMax bounds the shards of a data folder.
@@ -54,7 +57,10 @@ type Manifest struct {
 	Segments       []segment.Meta `json:"segments"`
 	RetentionCutMs []int64        `json:"retentionCutMs"` // by shard
 	// retention.Cuts are cuts of some series, by shard; none: there are none in any shard.
-	RuleCuts   [][]retention.Cuts `json:"ruleCuts,omitempty"`
+	RuleCuts [][]retention.Cuts `json:"ruleCuts,omitempty"`
+	// ThinCuts are the cuts, by shard, before which the last sample of each hour is kept, as they were at Applied: no
+	// sample from before them comes behind it in the log. None: there are none in any shard.
+	ThinCuts   [][]retention.Cuts `json:"thinCuts,omitempty"`
 	Tombstones Tombstones         `json:"tombstones"`
 	LowWater   []LowWater         `json:"floors"`              // by shard
 	BatchFile  string             `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
@@ -64,6 +70,8 @@ type Manifest struct {
 	Purged map[string]uint64 `json:"purged,omitempty"`
 	// Merged reports for segments, by name, which cuts of rules they were written with.
 	Merged map[string]retention.Merged `json:"worked,omitempty"`
+	// Thinned reports the same for ThinCuts.
+	Thinned map[string]retention.Merged `json:"thinned,omitempty"`
 	// Suppressed has by segment the shards for which it does not count any more.
 	Suppressed Suppressed `json:"excluded,omitempty"`
 }
@@ -100,11 +108,16 @@ func (m *Manifest) tombstoneLast() uint64 {
 }
 
 // RuleCutsOf returns the cuts of some series of a shard.
-func (m *Manifest) RuleCutsOf(shard int) []retention.Cuts {
-	if m.RuleCuts == nil {
+func (m *Manifest) RuleCutsOf(shard int) []retention.Cuts { return cutsOf(m.RuleCuts, shard) }
+
+// ThinCutsOf returns the cuts before which the last sample of each hour of some series of a shard is kept.
+func (m *Manifest) ThinCutsOf(shard int) []retention.Cuts { return cutsOf(m.ThinCuts, shard) }
+
+func cutsOf(lists [][]retention.Cuts, shard int) []retention.Cuts {
+	if lists == nil {
 		return nil
 	}
-	return m.RuleCuts[shard]
+	return lists[shard]
 }
 
 func New(shards int, key series.ShardKey) (*Manifest, error) {
@@ -131,10 +144,16 @@ func formatOf(key series.ShardKey) int {
 }
 
 // Forgets reports whether the folder's format allows forgotten series, and LetForget makes it so.
-func (m *Manifest) Forgets() bool { return m.Format == formatForgets }
+func (m *Manifest) Forgets() bool { return m.Format >= formatForgets }
 
 // LetForget is described with Forgets.
-func (m *Manifest) LetForget() { m.Format = formatForgets }
+func (m *Manifest) LetForget() { m.Format = max(m.Format, formatForgets) }
+
+// Thins reports whether the folder's format allows thinned hours, and LetThin makes it so.
+func (m *Manifest) Thins() bool { return m.Format >= formatThins }
+
+// LetThin is described with Thins.
+func (m *Manifest) LetThin() { m.Format = formatThins }
 
 func NewIncarnation() (string, error) {
 	id := make([]byte, 16)
@@ -173,11 +192,11 @@ func decode(b []byte) (*Manifest, error) {
 	if err := json.Unmarshal(body, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	if m.Format != formatOf(m.ShardKey) && m.Format != formatForgets {
-		return nil, fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrUnusable, m.Format, format, formatForgets)
+	if m.Format != formatOf(m.ShardKey) && m.Format != formatForgets && m.Format != formatThins {
+		return nil, fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrUnusable, m.Format, format, formatThins)
 	}
 	if m.Shards < 1 || m.Shards > ShardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.LowWater) != m.Shards ||
-		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards || m.HighWater != nil && len(m.HighWater) != m.Shards {
+		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards || m.ThinCuts != nil && len(m.ThinCuts) != m.Shards || m.HighWater != nil && len(m.HighWater) != m.Shards {
 		return nil, fmt.Errorf("%w: it speaks of %d shards", ErrUnusable, m.Shards)
 	}
 	return m, nil
@@ -223,18 +242,26 @@ func Write(fsys vfs.FS, dir string, m *Manifest) error {
 }
 
 // NoteMerged notes which cuts of rules new segments were written with, and forgets segments that
-// are no more.
-func (m *Manifest) NoteMerged(metas []segment.Meta, cuts *retention.Snapshot, here func(shard uint16) bool) {
+// are no more. Thin are the cuts that they were thinned by; nil: they were not.
+func (m *Manifest) NoteMerged(metas []segment.Meta, cuts, thin *retention.Snapshot, here func(shard uint16) bool) {
+	m.Merged = mergedInto(m.Merged, m.Segments, metas, cuts, here)
+	m.Thinned = mergedInto(m.Thinned, m.Segments, metas, thin, here)
+}
+
+func mergedInto(before map[string]retention.Merged, present, metas []segment.Meta, cuts *retention.Snapshot, here func(shard uint16) bool) map[string]retention.Merged {
 	next := map[string]retention.Merged{}
-	for i := range m.Segments {
-		if w, ok := m.Merged[m.Segments[i].Name]; ok {
-			next[m.Segments[i].Name] = w
+	for i := range present {
+		if w, ok := before[present[i].Name]; ok {
+			next[present[i].Name] = w
 		}
 	}
 	for i := range metas {
+		if cuts == nil {
+			break
+		}
 		if w, ok := cuts.MergedInto(&metas[i], here); ok && w.Passed > 0 {
 			next[metas[i].Name] = w
 		}
 	}
-	m.Merged = next
+	return next
 }

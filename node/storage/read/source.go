@@ -23,6 +23,8 @@ type Shard interface {
 	// of one series.
 	Cut() int64
 	CutOf(id uint32) (int64, error)
+	// ThinCutOf returns the start of a day before which of each hour of a series the last sample is kept, beside rollups of all.
+	ThinCutOf(id uint32) (int64, error)
 	// Snapshot copies the hot pages of a series. It returns the number of the shard's replica, and
 	// whether the sealed pages of the series in generations from oldest on are in order of time.
 	Snapshot(id, oldest uint32, hot *page.Hot) (replica uint64, ordered bool)

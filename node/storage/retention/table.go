@@ -169,6 +169,16 @@ func matchersAmong(tables []*Table, list *Cuts) *matchers {
 	return nil
 }
 
+// Most returns the latest of all cuts of a table, which may be nil.
+func (t *Table) Most() int64 {
+	latest := int64(NoCut)
+	for i := range t.Lists() {
+		_, most := t.lists[i].bounds()
+		latest = max(latest, most)
+	}
+	return latest
+}
+
 // sum is a checksum of the rules of the last list.
 func (t *Table) sum() uint32 { return t.matchers[len(t.matchers)-1].sum }
 

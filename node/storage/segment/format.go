@@ -13,6 +13,7 @@ import (
 const (
 	formatVersion   = 1 // of files without rollups, and of old ones with them
 	formatScanSums  = 2 // of files whose rollups tell the sums of floats
+	formatThinned   = 3 // of such files whose rollups tell of samples that are gone
 	headerBytes     = 64
 	footerBytes     = 128
 	shardEntryBytes = 80
@@ -49,10 +50,14 @@ func appendHeader(dst []byte, m *Meta) []byte {
 
 // versionOf returns the version of a file's format.
 func versionOf(m *Meta) uint32 {
-	if m.ScanSums {
+	switch {
+	case m.Thinned:
+		return formatThinned
+	case m.ScanSums:
 		return formatScanSums
+	default:
+		return formatVersion
 	}
-	return formatVersion
 }
 
 // checkHeader returns what is wrong with a header, given the meta of the footer.
@@ -119,10 +124,10 @@ func parseFooter(b []byte) (f footer, reason string, err error) {
 		return f, "checksum of the footer", nil
 	}
 	version := binary.LittleEndian.Uint32(b[108:])
-	if version != formatVersion && version != formatScanSums {
-		return f, "", fmt.Errorf("%w: %d, this program knows %d and %d", ErrVersion, version, formatVersion, formatScanSums)
+	if version < formatVersion || version > formatThinned {
+		return f, "", fmt.Errorf("%w: %d, this program knows %d to %d", ErrVersion, version, formatVersion, formatThinned)
 	}
-	f.ScanSums = version == formatScanSums
+	f.ScanSums, f.Thinned = version >= formatScanSums, version == formatThinned
 	i64 := func(at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
 	f.StartMs, f.EndMs = i64(0), i64(8)
 	f.SequenceLow, f.SequenceHigh = uint64(i64(16)), uint64(i64(24))

@@ -68,6 +68,7 @@ type hourEndsList struct {
 	windowMax  uint64 // the last one of the partition
 	firstMs    int64  // of the last record, after the start of its hour
 	lengthMs   int64  // from its first to its last sample
+	first      int64
 	last       int64
 }
 
@@ -135,9 +136,9 @@ func (l *hourEndsList) values() (first, last float64, ok bool) {
 	}
 	moved, ok1 := l.varint()
 	grown, ok2 := l.varint()
-	begin := l.last + moved
-	l.last = begin + grown
-	return series.Float64(begin, l.scale), series.Float64(l.last, l.scale), ok1 && ok2
+	l.first = l.last + moved
+	l.last = l.first + grown
+	return series.Float64(l.first, l.scale), series.Float64(l.last, l.scale), ok1 && ok2
 }
 
 func (l *hourEndsList) uvarint() (uint64, bool) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
@@ -36,6 +37,11 @@ type MergeOptions struct {
 	// later than the input. The ranges may overlap. What is hidden in an input
 	// must be hidden in all earlier ones.
 	Hidden func(dst []TimeRange, input *Meta, shard uint16, id uint32) []TimeRange
+
+	// ThinBefore, if not nil, returns the start of a day before which samples of a series are thinned: of each hour the
+	// last one is kept, and the rollups go on to tell of all of them. The caller makes sure that no
+	// sample of such an hour is outside of the inputs, or will be.
+	ThinBefore func(shard uint16, id uint32) int64
 
 	// SkipShard, if not nil, reports for which shards nothing of an input counts: their
 	// sections are not even read, so they may be damaged.
@@ -95,6 +101,7 @@ func (o *MergeOptions) take(inputs []*Reader) error {
 		o.SequenceLow = min(o.SequenceLow, m.SequenceLow)
 		o.SequenceHigh = max(o.SequenceHigh, m.SequenceHigh)
 	}
+	o.Thinned = o.ThinBefore != nil || slices.ContainsFunc(inputs, func(r *Reader) bool { return r.meta.Thinned })
 	prefix := namePrefix(&Meta{Partition: o.Partition, Level: o.Level, SequenceLow: o.SequenceLow, SequenceHigh: o.SequenceHigh})
 	for _, r := range inputs {
 		if namePrefix(&r.meta) == prefix {
@@ -118,6 +125,7 @@ type merger struct {
 	w       *Writer
 	outputs []Meta
 	encoded []byte // scratch
+	thinner thinner
 
 	// What the current shard's digest is: that of the inputs less what is
 	// dropped. See digest in FORMAT.md.
@@ -255,6 +263,7 @@ type input struct {
 	columns codec.Columns // a part of buffer
 	decoded bool
 	hidden  []TimeRange
+	hours   hourRecords // of a thinned one
 }
 
 // has reports whether the input has more of a series.

@@ -18,11 +18,15 @@ func (m *merger) mergeSeries(shard uint16, id uint32) error {
 		if m.o.Hidden != nil {
 			in.hidden = m.o.Hidden(in.hidden, &in.reader.meta, shard, id)
 		}
+		if err := in.hours.load(in.reader, shard, id); err != nil {
+			return err
+		}
 	}
+	m.thinner.begin(m.o.ThinBefore, shard, id)
 	for {
 		in, nextMs := m.pick(shard, id)
 		if in == nil {
-			return nil
+			return m.endThinned(id)
 		}
 		if err := m.step(in, shard, id, nextMs); err != nil {
 			return err
@@ -69,11 +73,16 @@ func (m *merger) step(in *input, shard uint16, id uint32, nextMs int64) error {
 		n = sort.Search(n, func(i int) bool { return times[i] >= nextMs })
 	}
 	if n == 0 { // firstMs == nextMs: a later input has this time as well
+		in.hours.enter(times[0])
 		m.drop(id, &in.columns, 1)
 		return in.pass(1)
 	}
 	part := columnsBetween(&in.columns, 0, n)
-	if err := m.addVisible(in, shard, id, part); err != nil {
+	add := m.addVisible
+	if m.o.Thinned {
+		add = m.addThinned
+	}
+	if err := add(in, shard, id, part); err != nil {
 		return err
 	}
 	return in.pass(n)
@@ -133,6 +142,9 @@ func (m *merger) copyable(in *input, nextMs int64) bool {
 	if len(in.hidden) > 0 && in.hides(b.minMs, b.maxMs) {
 		return false
 	}
+	if in.reader.meta.Thinned || b.minMs < m.thinner.beforeMs {
+		return false
+	}
 	if b.samples == meta.BlockSamples {
 		// Pending samples become a block of their own, if a large one.
 		pending := m.w.section.pending.Len()
@@ -158,6 +170,9 @@ func (m *merger) lastBlock(in *input) bool {
 func (m *merger) copyBlock(in *input, shard uint16, id uint32) (err error) {
 	w := m.w
 	b := *in.block()
+	if err = m.endThinned(id); err != nil {
+		return err
+	}
 	if err = w.enter(shard, id, b.minMs); err != nil {
 		return err
 	}
@@ -165,7 +180,7 @@ func (m *merger) copyBlock(in *input, shard uint16, id uint32) (err error) {
 		if err = in.decode(); err != nil {
 			return err
 		}
-		w.section.foldRollups(&in.columns)
+		w.section.foldRollups(&in.columns, false)
 		in.decoded = false
 	}
 	if m.encoded, err = in.encoded(m.encoded[:0]); err != nil {

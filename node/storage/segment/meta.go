@@ -55,6 +55,12 @@ func floorTo(timeMs, width int64) int64 {
 	return timeMs - rest
 }
 
+// HourOf returns the hour, in UTC, that has the time in it.
+func HourOf(timeMs int64) TimeRange {
+	start := floorTo(timeMs, HourMs)
+	return TimeRange{FromMs: start, ToMs: start + HourMs - 1}
+}
+
 // Has reports whether the time lies in the partition.
 func (p Partition) Has(timeMs int64) bool { return timeMs >= p.StartMs && timeMs < p.EndMs }
 
@@ -77,14 +83,15 @@ type Meta struct {
 	Level        uint8  `json:"level"` // 0: from a flush; grows with every merge
 	SequenceLow  uint64 `json:"sequenceLow"`
 	SequenceHigh uint64 `json:"sequenceHigh"`
-	BlockSamples int    `json:"blockSamples"` // samples of a full block
-	Dense        bool   `json:"dense"`        // blocks were encoded for size
-	Rollups      bool   `json:"rollups"`      // the file has rollups
-	ScanSums     bool   `json:"scanSums"`     // the rollups' sums are those of scans: see Rollup
-	DayDigests   bool   `json:"dayDigests"`   // the file has digests by day
-	DayRollups   bool   `json:"dayRollups"`   // the file has pages of rollups by day, with first and last value: see Rollup
-	HourEnds     bool   `json:"hourEnds"`     // the file has first and last values of hours: see Reader.HourEnds
-	ShardLow     uint16 `json:"shardLow"`     // first and last shard with samples
+	BlockSamples int    `json:"blockSamples"`      // samples of a full block
+	Dense        bool   `json:"dense"`             // blocks were encoded for size
+	Rollups      bool   `json:"rollups"`           // the file has rollups
+	ScanSums     bool   `json:"scanSums"`          // the rollups' sums are those of scans: see Rollup
+	DayDigests   bool   `json:"dayDigests"`        // the file has digests by day
+	DayRollups   bool   `json:"dayRollups"`        // the file has pages of rollups by day, with first and last value: see Rollup
+	HourEnds     bool   `json:"hourEnds"`          // the file has first and last values of hours: see Reader.HourEnds
+	Thinned      bool   `json:"thinned,omitempty"` // of some hours only the last sample is there, and the rollups tell of all: see Options.Thinned
+	ShardLow     uint16 `json:"shardLow"`          // first and last shard with samples
 	ShardHigh    uint16 `json:"shardHigh"`
 	Shards       int    `json:"shards"`
 	Bytes        int64  `json:"bytes"` // of the file

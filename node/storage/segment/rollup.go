@@ -257,10 +257,8 @@ func (b *rollupBuilder) init(m *Meta) {
 // hasDays reports whether rollups of days are kept: a narrower partition has hours only.
 func (p Partition) hasDays() bool { return p.EndMs-p.StartMs >= DayMs }
 
-// fold takes the samples of the first hour in c and returns their number. It is
-// 0 when pieceFull has become true.
-func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
-	hourMs := floorTo(c.Times[0], HourMs)
+// moveTo closes the open hour, and the open day, if hourMs lies behind it. It reports whether pieceFull has become true.
+func (b *rollupBuilder) moveTo(hourMs int64) (full bool) {
 	if hourMs != b.hour.startMs {
 		b.closeHour()
 		b.hour = aggregate{startMs: hourMs}
@@ -268,9 +266,17 @@ func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
 	if dayMs := floorTo(hourMs, DayMs); dayMs != b.day.startMs {
 		b.closeDay()
 		b.day = aggregate{startMs: dayMs}
-		if b.pieceFull() {
-			return 0
-		}
+		return b.pieceFull()
+	}
+	return false
+}
+
+// fold takes the samples of the first hour in c and returns their number. It is
+// 0 when pieceFull has become true. Those of a thinned hour do not go into the day's digest.
+func (b *rollupBuilder) fold(c *codec.Columns, thinned bool) (n int) {
+	hourMs := floorTo(c.Times[0], HourMs)
+	if b.moveTo(hourMs) {
+		return 0
 	}
 	n = hourEnd(c.Times, hourMs+HourMs)
 	for from := 0; from < n; {
@@ -281,15 +287,21 @@ func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
 		b.hour.merge(aggregateOf(c.Mantissas[from:to], c.Scales[from]))
 		from = to
 	}
+	b.setValues(c, n)
+	b.hour.scanSum = scanSum(b.hour.scanSum, b.values)
+	b.foldEnds(c)
+	if !thinned {
+		b.digest.samples += int64(n)
+		b.digest.sum += scan.DigestSamples(c.Times[:n], b.values)
+	}
+	return n
+}
+
+func (b *rollupBuilder) setValues(c *codec.Columns, n int) {
 	b.values = b.values[:0]
 	for i, m := range c.Mantissas[:n] {
 		b.values = append(b.values, series.Float64(m, c.Scales[i]))
 	}
-	b.hour.scanSum = scanSum(b.hour.scanSum, b.values)
-	b.foldEnds(c)
-	b.digest.samples += int64(n)
-	b.digest.sum += scan.DigestSamples(c.Times[:n], b.values)
-	return n
 }
 
 // foldEnds takes the first and the last of the open hour's next samples that are numbers, whose values b

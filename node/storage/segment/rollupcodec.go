@@ -133,6 +133,8 @@ type rollupList struct {
 	windowMax  uint64 // the last one of the partition
 	count      int64
 	low        int64
+	most       int64 // of the last rollup of decimals,
+	total      int64 // and its sum
 	firstMs    int64 // after the start of the window
 }
 
@@ -267,7 +269,8 @@ func (l *rollupList) decimals(r *Rollup, b []byte) (ok bool) {
 	l.low += least
 	most := l.low + int64(width)
 	r.Min, r.Max = series.Float64(l.low, l.scale), series.Float64(most, l.scale)
-	sum := series.Float64(predictedSum(l.count, l.low, most)+residual, l.scale)
+	l.most, l.total = most, predictedSum(l.count, l.low, most)+residual
+	sum := series.Float64(l.total, l.scale)
 	r.Sum = math.Float64frombits(math.Float64bits(sum) + uint64(difference))
 	return !l.ends || l.endDecimals(r, most)
 }

@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"math"
 
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
@@ -60,17 +61,22 @@ func (s *sectionWriter) beginSeries(id uint32) error {
 	if err := s.endSeries(); err != nil {
 		return err
 	}
-	s.id, s.open = id, true
+	s.id, s.open, s.lastMs = id, true, math.MinInt64
 	s.info.Series++
 	return nil
 }
 
 // add takes samples that go on where the series ended.
 func (s *sectionWriter) add(c *codec.Columns) error {
-	s.lastMs = c.Times[len(c.Times)-1]
 	if s.meta.Rollups {
-		s.foldRollups(c)
+		s.foldRollups(c, false)
 	}
+	return s.store(c)
+}
+
+// store writes samples that go on where the series ended into blocks.
+func (s *sectionWriter) store(c *codec.Columns) error {
+	s.lastMs = c.Times[len(c.Times)-1]
 	full := s.meta.BlockSamples
 	for from := 0; from < len(c.Times); {
 		if s.pending.Len() == 0 && len(c.Times)-from >= full {
@@ -187,17 +193,23 @@ func (s *sectionWriter) writePage(p *pageBuilder, kind pageKind, directory []byt
 	return appendPageEntry(directory, &entry)
 }
 
-// foldRollups takes samples into the rollups of the series.
-func (s *sectionWriter) foldRollups(c *codec.Columns) {
+// foldRollups takes samples into the rollups of the series. Of thinned hours the samples that are
+// kept go into the day's digest by their own: see foldKept.
+func (s *sectionWriter) foldRollups(c *codec.Columns, thinned bool) {
 	for rest := *c; rest.Len() > 0; {
-		n := s.rollups.fold(&rest)
+		n := s.rollups.fold(&rest, thinned)
 		rest = columnsBetween(&rest, n, rest.Len())
-		if s.rollups.pieceFull() {
-			s.commitRollups()
-		}
-		if len(s.rollups.digests) >= pieceDays {
-			s.commitDayDigests()
-		}
+		s.commitPieces()
+	}
+}
+
+// commitPieces begins new entries of rollups where those that are open have their size.
+func (s *sectionWriter) commitPieces() {
+	if s.rollups.pieceFull() {
+		s.commitRollups()
+	}
+	if len(s.rollups.digests) >= pieceDays {
+		s.commitDayDigests()
 	}
 }
 

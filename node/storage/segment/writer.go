@@ -20,6 +20,7 @@ type Options struct {
 	SequenceLow, SequenceHigh uint64
 	BlockSamples              int  // of a full block, to codec.BlockSamplesMax; 0: codec.BlockSamples
 	Dense                     bool // encode for size
+	Thinned                   bool // with Rollups: samples may be left out of which the rollups tell, see MergeOptions.ThinBefore
 	Rollups                   bool // build rollups by hour and, of a partition of a day or more, by day; and digests by day
 
 	// Scratch, when given, names a file for the life of this process: it keeps the name
@@ -31,7 +32,7 @@ func (o *Options) meta() (Meta, error) {
 	m := Meta{
 		Partition: o.Partition, Level: o.Level, SequenceLow: o.SequenceLow, SequenceHigh: o.SequenceHigh,
 		BlockSamples: o.BlockSamples, Dense: o.Dense, Rollups: o.Rollups, ScanSums: o.Rollups, DayDigests: o.Rollups,
-		DayRollups: o.Rollups && o.hasDays(), HourEnds: o.Rollups,
+		DayRollups: o.Rollups && o.hasDays(), HourEnds: o.Rollups, Thinned: o.Thinned,
 	}
 	if m.BlockSamples == 0 {
 		m.BlockSamples = codec.BlockSamples
@@ -39,6 +40,8 @@ func (o *Options) meta() (Meta, error) {
 	switch {
 	case m.BlockSamples < 1 || m.BlockSamples > codec.BlockSamplesMax:
 		return m, fmt.Errorf("%w: %d samples in a block", ErrOptions, m.BlockSamples)
+	case m.Thinned && !m.Rollups:
+		return m, fmt.Errorf("%w: a thinned file has rollups", ErrOptions)
 	case m.StartMs >= m.EndMs:
 		return m, fmt.Errorf("%w: partition from %d to %d ms", ErrOptions, m.StartMs, m.EndMs)
 	case m.SequenceLow > m.SequenceHigh:

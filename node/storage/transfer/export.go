@@ -69,7 +69,7 @@ func (x *Export) pin(s Shard) error {
 	}
 	x.Index, x.table = state.Applied, state.Batches
 	x.gone, x.Forgotten = state.Forgotten, uint32(len(state.Forgotten))
-	x.CutMs, x.RuleCuts = state.CutMs, state.Rules.Lists()
+	x.CutMs, x.RuleCuts, x.ThinCuts = state.CutMs, state.Rules.Lists(), state.Thin.Lists()
 	o := &x.mover.o
 	err = x.hold(state.Replica)
 	if err != nil && flushHelps(err) {
@@ -175,7 +175,7 @@ func (x *Export) layOut() error {
 	if err := x.layOutKeys(); err != nil {
 		return err
 	}
-	header := streamHeader{Format: x.format(), Shards: len(x.mover.o.Shards), Segments: []int64{}}
+	header := streamHeader{Format: formatOf(&x.ShardExport), Shards: len(x.mover.o.Shards), Segments: []int64{}}
 	for _, file := range x.files {
 		header.Segments = append(header.Segments, file.Meta.Bytes)
 		for at := int64(0); at < file.Meta.Bytes; at += frameBytes {
@@ -207,13 +207,6 @@ func (x *Export) layOut() error {
 
 // forgottenOfFrame bounds the ids of a frame: each takes five bytes at most.
 const forgottenOfFrame = frameBytes / 8
-
-func (x *Export) format() int {
-	if x.Forgotten > 0 {
-		return streamFormatForgets
-	}
-	return streamFormat
-}
 
 func (x *Export) add(kind uint8, payload []byte) {
 	x.addFrame(kind, len(payload), func(dst []byte) ([]byte, error) { return append(dst, payload...), nil })

@@ -174,9 +174,9 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: header: %w", ErrStream, err)
 	}
 	switch {
-	case h.Format != streamFormat && h.Format != streamFormatForgets:
-		return fmt.Errorf("%w: format %d; this program reads formats %d and %d", ErrStream, h.Format, streamFormat, streamFormatForgets)
-	case h.Forgotten > h.Series || (h.Format == streamFormat) != (h.Forgotten == 0):
+	case h.Format < streamFormat || h.Format > streamFormatThins:
+		return fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrStream, h.Format, streamFormat, streamFormatThins)
+	case h.Forgotten > h.Series || h.Format != formatOf(&h.ShardExport):
 		return fmt.Errorf("%w: format %d, and %d of %d series are forgotten", ErrStream, h.Format, h.Forgotten, h.Series)
 	case h.Shards != len(in.o.Shards) || h.Shard != in.shard:
 		return fmt.Errorf("%w: it brings shard %d of %d, not %d of %d", ErrStream, h.Shard, h.Shards, in.shard, len(in.o.Shards))
@@ -187,7 +187,11 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: it stands for entry %d, the replica for %d", ErrBehind, h.Index, applied)
 	}
 	in.r.Applied, in.r.CutMs = h.Index, h.CutMs
-	if in.r.Rules, err = retention.NewTable(h.RuleCuts, in.mover.rules()); err != nil {
+	in.r.Rules, err = retention.NewTable(h.RuleCuts, in.mover.tables(Shard.Rules))
+	if err == nil {
+		in.r.Thin, err = retention.NewTable(h.ThinCuts, in.mover.tables(Shard.Thin))
+	}
+	if err != nil {
 		return fmt.Errorf("%w: header: %w", ErrStream, err)
 	}
 	return nil

@@ -53,6 +53,9 @@ type Shard interface {
 	// Cut returns the time before which all samples are gone, and Rules the cuts of some series.
 	Cut() int64
 	Rules() *retention.Table
+	// Thin returns the cuts before which the last sample of each hour of some series is kept, and ThinCut the latest of them.
+	Thin() *retention.Table
+	ThinCut() int64
 	// Pin returns the state after the last entry. Errors: those of Exact.
 	Pin() (State, error)
 	// SealAll puts the hot pages into the page log, and returns the number of the replica. Errors: those
@@ -73,6 +76,7 @@ type State struct {
 	Applied uint64
 	CutMs   int64
 	Rules   *retention.Table
+	Thin    *retention.Table
 	Batches []byte // the table of batch ids, encoded
 	// Forgotten are the ids that are forgotten, growing.
 	Forgotten []uint32
@@ -83,6 +87,7 @@ type Replica struct {
 	Applied     uint64
 	CutMs       int64
 	Rules       *retention.Table
+	Thin        *retention.Table
 	Batches     dedup.Table
 	Forgotten   []uint32 // growing; of a replica that is dropped it says nothing
 	Number      uint64
@@ -156,11 +161,11 @@ func (m *Mover) CutArriving(latest int64) int64 {
 	return latest
 }
 
-// rules returns the tables of all shards, some of them nil.
-func (m *Mover) rules() []*retention.Table {
+// tables returns a table of all shards, some of them nil.
+func (m *Mover) tables(of func(Shard) *retention.Table) []*retention.Table {
 	tables := make([]*retention.Table, len(m.o.Shards))
 	for i, s := range m.o.Shards {
-		tables[i] = s.Rules()
+		tables[i] = of(s)
 	}
 	return tables
 }

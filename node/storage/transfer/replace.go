@@ -79,6 +79,7 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 			p.LowWater, p.Applied, p.RetentionCutMs = slices.Clone(p.LowWater), slices.Clone(p.Applied), slices.Clone(p.RetentionCutMs)
 			p.LowWater[shard], p.Applied[shard], p.RetentionCutMs[shard] = below, r.Applied, r.CutMs
 			p.RuleCuts = retention.WithCuts(p.RuleCuts, len(o.Shards), shard, r.Rules.Lists())
+			p.ThinCuts = retention.WithCuts(p.ThinCuts, len(o.Shards), shard, r.Thin.Lists())
 			p.Tombstones = p.Tombstones.Replaced(shard, stones)
 			p.Segments = slices.Clone(p.Segments)
 			for _, reader := range readers {
@@ -87,6 +88,9 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 			p.BatchFile = batches.Name
 			if len(r.Forgotten) > 0 {
 				p.LetForget()
+			}
+			if r.Thin != nil {
+				p.LetThin()
 			}
 		})
 	}

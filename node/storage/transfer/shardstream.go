@@ -17,6 +17,7 @@ var ErrStream = errors.New("not the stream of a shard")
 const (
 	streamFormat        = 1
 	streamFormatForgets = 2
+	streamFormatThins   = 3 // of a shard with hours of which the last sample is kept, whether it has forgotten series or not
 )
 
 // The kinds of frames, in the order in which they come.
@@ -42,11 +43,25 @@ type ShardExport struct {
 	CutMs   int64  `json:"cutMs"` // samples before it are gone
 	// retention.Cuts are cuts of some series, see retention.Cuts.
 	RuleCuts []retention.Cuts `json:"ruleCuts,omitempty"`
+	// ThinCuts are the cuts before which the last sample of each hour of some series is kept.
+	ThinCuts []retention.Cuts `json:"thinCuts,omitempty"`
 	Series   uint32           `json:"series"` // ids that have been given
 	// Forgotten is how many of them are forgotten; the keys of these are there all the same.
 	Forgotten uint32 `json:"forgotten,omitempty"`
 	Samples   int64  `json:"samples"`
 	Bytes     int64  `json:"bytes"` // of all frames but the first
+}
+
+// formatOf returns the version of the stream of a shard.
+func formatOf(x *ShardExport) int {
+	switch {
+	case len(x.ThinCuts) > 0:
+		return streamFormatThins
+	case x.Forgotten > 0:
+		return streamFormatForgets
+	default:
+		return streamFormat
+	}
 }
 
 // streamHeader begins a stream.
