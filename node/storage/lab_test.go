@@ -185,6 +185,10 @@ func (n *labNode) checkpoint() error {
 
 // maintain does one random thing that changes nothing.
 func (n *labNode) maintain(rng *rand.Rand) error {
+	if n.logs[0].thins && rng.IntN(3) == 0 {
+		_, err := n.e.PrepareThin(n.checkpoint)
+		return err
+	}
 	switch rng.IntN(5) {
 	case 4:
 		return n.e.Retain()
@@ -284,6 +288,9 @@ func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint6
 	want := m.contents()
 	if !maps.EqualFunc(got, want, maps.Equal[map[int64]uint64, map[int64]uint64]) {
 		n.t.Fatalf("%s: shard %d after entry %d of %d: %s", what, shard, n.appliedTo(shard), len(n.logs[shard].entries), labDifference(want, got))
+	}
+	if n.logs[shard].thins {
+		n.compareWindows(what, shard, m)
 	}
 	n.compareLast(what, shard, want)
 	n.compareDays(what, shard, want)

@@ -27,6 +27,7 @@ type slowShard struct {
 	samples map[string]map[int64]uint64
 	cutMs   int64
 	rules   []slowRules
+	thin    []slowRules // whose cuts are those before which the last sample of each hour is kept
 	batches deduptest.Table
 }
 
@@ -69,6 +70,19 @@ func (m *slowShard) cutOf(key string) int64 {
 	return cut
 }
 
+// thinCutOf returns the time before which of each hour of a series the last sample is kept.
+func (m *slowShard) thinCutOf(key string) int64 {
+	_, metric, _, err := series.Key(key).Parts(nil)
+	if err != nil {
+		panic(err)
+	}
+	cut := int64(retention.NoCut)
+	for i := range m.thin {
+		cut = max(cut, m.thin[i].cut(string(metric)))
+	}
+	return cut
+}
+
 func newSlowShard() *slowShard {
 	return &slowShard{samples: map[string]map[int64]uint64{}, gone: map[uint32]bool{}, cutMs: retention.NoCut}
 }
@@ -84,7 +98,7 @@ func (m *slowShard) idOf(key string) (uint32, bool) {
 }
 
 func (m *slowShard) put(key string, timeMs int64, v float64) {
-	if timeMs < m.cutMs {
+	if timeMs < m.cutMs || timeMs < m.thinCutOf(key) {
 		return
 	}
 	if _, known := m.idOf(key); !known {
@@ -98,6 +112,29 @@ func (m *slowShard) put(key string, timeMs int64, v float64) {
 
 // contents returns what a scan should find.
 func (m *slowShard) contents() map[string]map[int64]uint64 {
+	found := m.whole()
+	for key, samples := range found {
+		lastOfHours(samples, m.thinCutOf(key))
+	}
+	return found
+}
+
+// lastOfHours leaves of each hour before a cut the last sample.
+func lastOfHours(samples map[int64]uint64, beforeMs int64) {
+	last := map[int64]int64{}
+	for at := range samples {
+		hour := int64(math.Floor(float64(at) / 3_600_000))
+		if before, known := last[hour]; !known || at > before {
+			last[hour] = at
+		}
+	}
+	maps.DeleteFunc(samples, func(at int64, _ uint64) bool {
+		return at < beforeMs && last[int64(math.Floor(float64(at)/3_600_000))] != at
+	})
+}
+
+// whole returns all samples of which a scan should know.
+func (m *slowShard) whole() map[string]map[int64]uint64 {
 	found := map[string]map[int64]uint64{}
 	for key, samples := range m.samples {
 		cutMs := m.cutOf(key)
@@ -123,6 +160,7 @@ type labLog struct {
 	removed []labDelete
 	counter uint64
 	nowMs   int64
+	thins   bool // hours are thinned
 	churn   bool // most series are deleted, forgotten and made again soon
 }
 
@@ -191,6 +229,8 @@ func (l *labLog) grow(rng *rand.Rand) {
 		l.add(entry.Retention, entry.RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
 	case k == 2 && rng.IntN(4) == 0:
 		l.ruleCuts(rng)
+	case l.thins && k == 3:
+		l.thinCuts(rng)
 	case k < 5 && len(l.head.ids) > 0:
 		l.remove(rng)
 	case k < 8:
@@ -214,6 +254,25 @@ func (l *labLog) ruleCuts(rng *rand.Rand) {
 	cuts.OtherMs = of.cutsMs[2]
 	l.add(entry.RuleCuts, retention.Encode(&cuts), func(m *slowShard) { m.rules = append(m.rules, of.slowRules) })
 }
+
+// thinCuts adds an entry of cuts of up to six days ago.
+func (l *labLog) thinCuts(rng *rand.Rand) {
+	of := labRules[rng.IntN(len(labRules))]
+	cuts := retention.Cuts{Rules: slices.Clone(of.rules)}
+	for i := range of.cutsMs {
+		if of.cutsMs[i] = retention.NoCut; rng.IntN(3) > 0 {
+			of.cutsMs[i] = l.dayMs() - rng.Int64N(6)*24*3600_000
+		}
+	}
+	for i := range cuts.Rules {
+		cuts.Rules[i].CutMs = of.cutsMs[i]
+	}
+	cuts.OtherMs = of.cutsMs[2]
+	l.add(entry.ThinCuts, retention.Encode(&cuts), func(m *slowShard) { m.thin = append(m.thin, of.slowRules) })
+}
+
+// dayMs returns when the log's present day began.
+func (l *labLog) dayMs() int64 { return l.nowMs - l.nowMs%(24*3600_000) }
 
 // forget adds an entry that forgets series without samples. Some come too late.
 func (l *labLog) forget(rng *rand.Rand) {
@@ -245,6 +304,9 @@ func (l *labLog) remove(rng *rand.Rand) {
 		}
 	}
 	fromMs := l.nowMs - rng.Int64N(4*3600_000)
+	if l.thins && rng.IntN(2) == 0 {
+		fromMs = l.dayMs() - rng.Int64N(6)*24*3600_000 + rng.Int64N(2*3600_000)
+	}
 	toMs := fromMs + rng.Int64N(3*3600_000)
 	if l.churn || rng.IntN(3) == 0 {
 		fromMs, toMs = scan.TimeMsMin, scan.TimeMsMax // so that queries pass over the series
@@ -253,6 +315,13 @@ func (l *labLog) remove(rng *rand.Rand) {
 		for _, id := range ids {
 			if m.gone[id] {
 				continue
+			}
+			fromMs, toMs, cutMs := fromMs, toMs, m.thinCutOf(m.ids[id])
+			if fromMs < cutMs {
+				fromMs = int64(math.Floor(float64(fromMs)/3600_000)) * 3600_000
+			}
+			if toMs < cutMs {
+				toMs = int64(math.Floor(float64(toMs)/3600_000))*3600_000 + 3600_000 - 1
 			}
 			maps.DeleteFunc(m.samples[m.ids[id]], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })
 		}
@@ -329,6 +398,9 @@ func (l *labLog) batch(rng *rand.Rand) labWrite {
 		switch rng.IntN(8) {
 		case 0:
 			at -= rng.Int64N(20 * 24 * 3600_000)
+			if l.thins {
+				at = l.dayMs() - rng.Int64N(7)*24*3600_000 + rng.Int64N(3*3600_000)
+			}
 		case 1:
 			at -= rng.Int64N(3 * 3600_000)
 		}

@@ -57,7 +57,7 @@ func TestShardsMove(t *testing.T) {
 	for seed := range uint64(storagetest.Seeds(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			moveShards(t, seed, false)
+			moveShards(t, seed, func(*labLog) {})
 		})
 	}
 }
@@ -67,17 +67,18 @@ func TestForgottenSeriesMove(t *testing.T) {
 	for seed := range uint64(storagetest.Seeds(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			moveShards(t, seed, true)
+			moveShards(t, seed, func(l *labLog) { l.churn = true })
 		})
 	}
 }
 
-func moveShards(t *testing.T, seed uint64, churn bool) {
+func moveShards(t *testing.T, seed uint64, set func(*labLog)) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	logs := newLabLogs()
 	for _, l := range logs {
-		l.churn = churn
+		set(l)
 	}
+	churn := logs[0].churn
 	var nodes []*labNode
 	for range 3 {
 		nodes = append(nodes, newLabNode(t, logs))

@@ -211,6 +211,7 @@ func (x *Edit) Show(change func(*Version), d dropped) {
 
 // prune leaves out tombstones that hide nothing any more. It is called within Show.
 func (x *Edit) prune(v *Version) {
+	v.Purged = x.present.Purged
 	v.Tombstones = v.Tombstones.needed(x.present.Segments, x.present.Purged, v.GenerationOldest, x.store.awaited)
 }
 

@@ -67,14 +67,14 @@ func (ts Tombstones) Of(shard uint16, id uint32) []*Tombstone {
 	return found
 }
 
-// with returns a copy with one more. A replay of the log makes the same one again,
+// with returns a copy with one more. An entry makes one, or a few that differ in their ranges. A replay of the log makes the same one again,
 // which hides what was replayed before it, too, and takes the place of the first.
 func (ts Tombstones) with(t Tombstone) Tombstones {
 	from, to := ts.OfShard(t.Shard)
 	next := make(Tombstones, 0, len(ts)+1)
 	next = append(next, ts[:from]...)
 	for i := from; i < to; i++ {
-		if ts[i].Entry != t.Entry {
+		if same := ts[i].Entry == t.Entry && ts[i].FromMs == t.FromMs && ts[i].ToMs == t.ToMs; !same {
 			next = append(next, ts[i])
 		}
 	}

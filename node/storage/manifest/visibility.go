@@ -18,7 +18,8 @@ import (
 // What is too old is no matter of files: see package retention.
 type Visibility struct {
 	Tombstones       Tombstones
-	LowWater         []LowWater // by shard
+	Purged           map[string]uint64 // by segment: tombstones up to this number are worked into it
+	LowWater         []LowWater        // by shard
 	Suppressed       Suppressed
 	Missing          []Missing
 	GenerationOldest uint32

@@ -121,6 +121,18 @@ func (r *Reader) Read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []f
 	if fromMs = max(fromMs, cut); fromMs > toMs {
 		return nil
 	}
+	thinMs, err := r.source.o.Shards[ref.Shard].ThinCutOf(uint32(ref.ID))
+	if err != nil {
+		return err
+	}
+	if fromMs < thinMs {
+		return r.readThinned(ref, fromMs, toMs, thinMs, emit)
+	}
+	return r.readSamples(ref, fromMs, toMs, emit)
+}
+
+// readSamples reads the samples that files and pages have, where a range is behind the cut.
+func (r *Reader) readSamples(ref series.Ref, fromMs, toMs int64, emit func([]int64, []float64) error) error {
 	defer r.leaveLong()
 	r.enter()
 	within := segment.TimeRange{FromMs: fromMs, ToMs: toMs}

@@ -19,6 +19,7 @@ type rollupPlan struct {
 	ends    bool  // first and last values are wanted
 	digests bool  // of days, which are recorded beside the rollups
 	windows *scan.Windows
+	thinned bool // of each hour the last sample is kept, so that rollups only tell of all
 
 	endsOfMs int64 // no windows are wanted, but the ends of hours or days, on days that are whole: see planEnds; 0: windows
 }
@@ -126,12 +127,29 @@ func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPla
 	if fromMs = max(fromMs, cut); fromMs > toMs {
 		return nil
 	}
-	defer r.leaveLong()
+	thinMs, err := r.source.o.Shards[ref.Shard].ThinCutOf(uint32(ref.ID))
+	if err != nil {
+		return err
+	}
+	if fromMs < thinMs {
+		within := segment.TimeRange{FromMs: fromMs, ToMs: min(toMs, thinMs-1)}
+		if err = r.readThinnedWindows(ref, within, plan, emit, emitRollups); err != nil || toMs < thinMs {
+			return err
+		}
+		fromMs = thinMs
+	}
 	r.enter()
 	if !r.rollupsLikely(ref.Shard, fromMs, toMs, plan) {
 		return r.Read(ref, fromMs, toMs, emit)
 	}
-	within := segment.TimeRange{FromMs: fromMs, ToMs: toMs}
+	return r.readRolled(ref, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, plan, emit, emitRollups)
+}
+
+// readRolled is readWindowed for a range that lies before no cut, or is thinned as a whole. It ends what the caller has
+// entered.
+func (r *Reader) readRolled(ref series.Ref, within segment.TimeRange, plan rollupPlan, emit func([]int64, []float64) error, emitRollups func([]segment.Rollup) error) error {
+	defer r.leaveLong()
+	fromMs, toMs := within.FromMs, within.ToMs
 	ordered, err := r.readPages(ref, within)
 	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
 	r.Park()
@@ -213,11 +231,7 @@ func (r *Reader) dirtySpans(dst []segment.TimeRange, stones []*manifest.Tombston
 			dst = append(dst, whole(t, t))
 		}
 	}
-	for _, t := range stones {
-		if from, to := max(t.FromMs, within.FromMs), min(t.ToMs, within.ToMs); from <= to {
-			dst = append(dst, whole(from, to))
-		}
-	}
+	dst = r.deletedSpans(dst, stones, within, whole)
 	if floorTo(within.FromMs, width) != within.FromMs {
 		dst = append(dst, whole(within.FromMs, within.FromMs))
 	}
@@ -235,6 +249,21 @@ func (r *Reader) dirtySpans(dst []segment.TimeRange, stones []*manifest.Tombston
 		}
 	}
 	slices.SortFunc(dst, func(a, b segment.TimeRange) int { return cmp.Compare(a.FromMs, b.FromMs) })
+	return dst
+}
+
+// deletedSpans appends the stretches of which rollups tell of samples that are deleted. A segment that was written without these
+// has rollups without them.
+func (r *Reader) deletedSpans(dst []segment.TimeRange, stones []*manifest.Tombstone, within segment.TimeRange, whole func(fromMs, toMs int64) segment.TimeRange) []segment.TimeRange {
+	for _, t := range stones {
+		for _, reader := range r.rollup.readers {
+			m := reader.Meta()
+			from, to := max(t.FromMs, within.FromMs, m.MinMs), min(t.ToMs, within.ToMs, m.MaxMs)
+			if from <= to && t.Concerns(m, r.Version.Purged) {
+				dst = append(dst, whole(from, to))
+			}
+		}
+	}
 	return dst
 }
 
@@ -310,6 +339,9 @@ func (r *Reader) readRollups(ref series.Ref, s segment.ExactSpan, plan rollupPla
 		if errors.As(err, &corrupt) {
 			if reader.NoteRollupDamage(ref.Shard) {
 				r.source.o.Corrupt(err)
+			}
+			if plan.thinned && reader.Meta().Thinned {
+				return err // its samples are not all that the hours had
 			}
 			return nil
 		}

@@ -142,11 +142,37 @@ func (x *Export) holdSegments(v *manifest.Version) error {
 	for i := from; i < to; i++ {
 		t := &v.Tombstones[i]
 		hides := sort.Search(len(x.files), func(n int) bool { return !t.HidesSegment(x.files[n].Meta.SequenceHigh) })
-		if hides > 0 {
-			x.stones = append(x.stones, streamTombstone{uint64(hides), t.Entry, t.IDs, t.FromMs, t.ToMs})
+		if within := x.needed(t, v.Purged); hides > 0 && within.FromMs <= within.ToMs {
+			x.stones = append(x.stones, streamTombstone{uint64(hides), t.Entry, t.IDs, within.FromMs, within.ToMs})
 		}
 	}
 	return nil
+}
+
+// needed returns what a tombstone hides, but for parts of hours that are thinned and were so without the samples that it
+// hides: who gets the files cannot know the latter, and would take the rollups of these hours for those of more samples.
+func (x *Export) needed(t *manifest.Tombstone, purged map[string]uint64) segment.TimeRange {
+	within := segment.TimeRange{FromMs: t.FromMs, ToMs: t.ToMs}
+	workedIn := func(hour segment.TimeRange) (ok bool) {
+		for _, r := range x.held {
+			m := r.Meta()
+			if m.MinMs > hour.ToMs || m.MaxMs < hour.FromMs {
+				continue
+			}
+			if t.Concerns(m, purged) {
+				return false
+			}
+			ok = ok || m.Thinned
+		}
+		return ok
+	}
+	if hour := segment.HourOf(t.FromMs); hour.FromMs < t.FromMs && workedIn(hour) {
+		within.FromMs = hour.ToMs + 1
+	}
+	if hour := segment.HourOf(t.ToMs); hour.ToMs > t.ToMs && workedIn(hour) {
+		within.ToMs = hour.FromMs - 1
+	}
+	return within
 }
 
 // holdShard takes the shard's part of a segment that is held, if it has one.

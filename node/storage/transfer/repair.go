@@ -84,6 +84,9 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 		return done, err
 	}
 	shard := r.shard
+	if r.partition.StartMs < r.o.Shards[shard].ThinCut() {
+		return done, fmt.Errorf("%w: it has hours of which only the last sample is kept, so that samples are not all of it", ErrRepair)
+	}
 	done = Repair{Shard: shard, FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1}
 	stream, err := from.OpenRange(ctx, shard, done.FromMs, done.ToMs, r.index)
 	if err != nil {
