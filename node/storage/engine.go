@@ -241,7 +241,7 @@ func (e *Engine) makeShards(m *manifest.Manifest, tables []dedup.Table) error {
 			return fmt.Errorf("%w: %w", manifest.ErrUnusable, err)
 		}
 		s := newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i], rules, tables[i])
-		s.thin.Store(newThinCuts(thin, m.Applied[i]))
+		s.thin.Store(newThinCuts(thin, m.Applied[i], nil))
 		s.mu.number, s.mu.logPosition = m.LowWater[i].Number, m.LowWater[i].LogPosition
 		s.absent.Store(m.LowWater[i].Dropped && m.Applied[i] == 0)
 		e.shards = append(e.shards, s)

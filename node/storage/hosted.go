@@ -136,7 +136,7 @@ func (s *shard) Replace(r *transfer.Replica, show func()) {
 	s.mu.watches.restart(math.MaxInt64)
 	s.cutMs.Store(r.CutMs)
 	s.rules.Store(r.Rules)
-	s.thin.Store(newThinCuts(r.Thin, r.Applied))
+	s.thin.Store(newThinCuts(r.Thin, r.Applied, nil))
 	s.thinned.Store(nil)
 	s.absent.Store(r.Dropped)
 	if !r.Dropped {

@@ -17,10 +17,19 @@ type thinCuts struct {
 	table  *retention.Table // nil: there are none
 	mostMs int64            // the latest of them
 	entry  uint64           // since which they are in force
+	before *thinCuts        // what was in force before, as long as a checkpoint may need it; guarded by the Edit
 }
 
-func newThinCuts(table *retention.Table, entry uint64) *thinCuts {
-	return &thinCuts{table: table, mostMs: table.Most(), entry: entry}
+func newThinCuts(table *retention.Table, entry uint64, before *thinCuts) *thinCuts {
+	return &thinCuts{table: table, mostMs: table.Most(), entry: entry, before: before}
+}
+
+// at returns what was in force at an entry; nil: that is not known any more.
+func (t *thinCuts) at(entry uint64) *thinCuts {
+	for t != nil && t.entry > entry {
+		t = t.before
+	}
+	return t
 }
 
 // ShardThinCuts returns the lists of cuts before which a shard keeps the last sample of each hour. The last one
@@ -46,12 +55,13 @@ func (s *shard) applyThinCutsLocked(e *entry.Entry) error {
 	if !wholeDays(&c) {
 		return fmt.Errorf("%w: a cut within a day", entry.ErrInvalid)
 	}
-	table, err := s.thin.Load().table.With(c, retention.NoCut, s.engine.thinTables())
+	before := s.thin.Load()
+	table, err := before.table.With(c, retention.NoCut, s.engine.thinTables())
 	if err != nil {
 		return fmt.Errorf("%w: %w", entry.ErrInvalid, err)
 	}
 	s.mu.watches.touch(retention.NoCut)
-	s.thin.Store(newThinCuts(table, e.Index))
+	s.thin.Store(newThinCuts(table, e.Index, before))
 	return nil
 }
 
@@ -177,10 +187,11 @@ func (e *Engine) thinnable() retention.Snapshot {
 // later ones a replay tells, in their place among the samples.
 func (e *Engine) noteThinCuts(m *manifest.Manifest, applied []uint64) {
 	for i, s := range e.shards {
-		t := s.thin.Load()
-		if t.table == nil && m.ThinCutsOf(i) == nil || t.entry > applied[i] {
-			continue
+		t := s.thin.Load().at(applied[i])
+		if t == nil || t.table == nil && m.ThinCutsOf(i) == nil {
+			continue // of a replica that was replaced since: its own was noted then
 		}
+		t.before = nil
 		m.ThinCuts = retention.WithCuts(m.ThinCuts, len(e.shards), uint16(i), t.table.Lists())
 		m.LetThin()
 	}

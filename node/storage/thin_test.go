@@ -80,7 +80,7 @@ func (n *labNode) compareWindows(what string, shard int, m *slowShard) {
 // TestThinnedShardsMove is TestShardsMove where of hours before cuts the last sample is kept. Whether a node has thinned its files
 // already or not, samples and windows are the same.
 func TestThinnedShardsMove(t *testing.T) {
-	for seed := range uint64(storagetest.Seeds(150)) {
+	for seed := range uint64(storagetest.Seeds(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			moveShards(t, seed, func(l *labLog) { l.thins = true })
