@@ -26,7 +26,7 @@ func TestTombstonesAgreeWithAList(t *testing.T) {
 				t.Fatal("a version was changed")
 			}
 			ts = next
-			list = slices.DeleteFunc(list, func(o Tombstone) bool { return o.Shard == s.Shard && o.Entry == s.Entry })
+			list = slices.DeleteFunc(list, func(o Tombstone) bool { return o.Shard == s.Shard && o.Entry == s.Entry && o.FromMs == s.FromMs })
 			list = append(list, s)
 		}
 		checkSelection(t, ts, list)
