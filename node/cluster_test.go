@@ -60,7 +60,7 @@ func (p testPeers) Send(to string, envelope []byte) {
 			n.HeardClock(p.self, p.cluster.clock(p.self)().UnixMilli())
 		}
 		if self := p.cluster.reach("", p.self); self != nil && p.cluster.tells(p.self) {
-			n.HeardForgets(p.self, self.Forgets())
+			n.HeardEntries(p.self, self.Entries())
 		}
 	}
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -24,90 +23,13 @@ const (
 	forgetWalkPause = time.Hour
 )
 
-// What nodes tell each other of entries that forget series: see handshake.Forgets. One of an older version tells nothing.
-const (
-	forgetsUnderstood = 1
-	forgetsKept       = 2 // and the format of the folder allows them
-)
-
 // forgetting has this node's leaders forget series without samples, a part of the series table after the other. An
 // entry that says so may be proposed only when all nodes have folders that tell of it.
 type forgetting struct {
-	alone bool
 	walk  storage.EmptyWalk
 	found map[uint16][]uint32 // not forgotten yet
 	turns int                 // since they were found
 	ended bool                // the walk
-
-	mu struct {
-		sync.Mutex
-		others map[string]bool // nodes that the map names; nil: there is no map yet
-		heard  map[string]uint32
-	}
-}
-
-func (f *forgetting) init(nodeID string) {
-	f.alone = nodeID == "" || nodeID == aloneID
-	f.mu.heard = map[string]uint32{}
-}
-
-// expect sets which other nodes there are.
-func (f *forgetting) expect(others map[string]bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.others = others
-	for name := range f.mu.heard {
-		if !others[name] {
-			delete(f.mu.heard, name)
-		}
-	}
-}
-
-// all reports whether all other nodes have said at least so much.
-func (f *forgetting) all(least uint32) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.others == nil {
-		return f.alone
-	}
-	for name := range f.mu.others {
-		if f.mu.heard[name] < least {
-			return false
-		}
-	}
-	return true
-}
-
-// any reports whether one of the other nodes has said at least so much.
-func (f *forgetting) any(least uint32) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, heard := range f.mu.heard {
-		if heard >= least {
-			return true
-		}
-	}
-	return false
-}
-
-// HeardForgets notes another node's state of entries that forget series.
-func (n *Node) HeardForgets(from string, forgets uint32) {
-	f := &n.forgetting
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.others == nil || f.mu.others[from] {
-		if _, known := f.mu.heard[from]; known || len(f.mu.heard) < clocksMax {
-			f.mu.heard[from] = forgets
-		}
-	}
-}
-
-// Forgets returns this node's state of entries that forget series.
-func (n *Node) Forgets() uint32 {
-	if n.engine.LetsForget() {
-		return forgetsKept
-	}
-	return forgetsUnderstood
 }
 
 // refuses reports whether there is a reason for which the node takes no writes.
@@ -127,12 +49,12 @@ func (n *Node) forget(ctx context.Context) error {
 		return nil
 	}
 	// Another one may have sent such entries already.
-	if f.any(forgetsKept) {
+	if n.peers.any(forgetsKept) {
 		if err := n.engine.LetForget(); err != nil {
 			return err
 		}
 	}
-	if !n.options.ForgetSeries || !f.all(forgetsUnderstood) {
+	if !n.options.ForgetSeries || !n.peers.all(forgetsUnderstood) {
 		return nil
 	}
 	if f.turns++; len(f.found) == 0 || f.turns > forgetTurnsMax {
@@ -146,7 +68,7 @@ func (n *Node) forget(ctx context.Context) error {
 	if err := n.engine.LetForget(); err != nil {
 		return err
 	}
-	if !f.all(forgetsKept) {
+	if !n.peers.all(forgetsKept) {
 		return nil
 	}
 	for shard, ids := range f.found {

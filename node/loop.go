@@ -78,12 +78,12 @@ type loop struct {
 	ended      chan struct{} // closed when run has ended
 	publish    chan struct{} // holds one signal
 
-	transfer   *transfer.Service
-	clocks     *clocks
-	forgetting *forgetting
-	refusals   refusals
-	stats      commitStats
-	figures    atomic.Pointer[commit.Figures]
+	transfer    *transfer.Service
+	clocks      *clocks
+	peerEntries *peerEntries
+	refusals    refusals
+	stats       commitStats
+	figures     atomic.Pointer[commit.Figures]
 }
 
 // round is a commit.Round on its way through log and appliers.
@@ -100,7 +100,7 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 		log: n.log, engine: n.engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
 		queue: newQueue(&o.Memory), waiting: map[uint16]*swapWait{}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), publish: make(chan struct{}, 1),
-		transfer: n.transfer, clocks: &n.clocks, forgetting: &n.forgetting,
+		transfer: n.transfer, clocks: &n.clocks, peerEntries: &n.peers,
 	}
 	l.input.Applied = make([]uint64, shards)
 	l.syncer = newSyncer(n.log, l.queue.signal)
@@ -467,7 +467,7 @@ func (l *loop) adopt(m *shardmap.Map) error {
 	}
 	others := l.machine.Others(m)
 	l.clocks.expect(len(others))
-	l.forgetting.expect(others)
+	l.peerEntries.expect(others)
 	l.machine.Adopt(m)
 	l.machine.Count(l.appliedNow())
 	return nil

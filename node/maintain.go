@@ -73,6 +73,9 @@ func (n *Node) segmentTasks() []task {
 		{name: "retention", due: func(now, last time.Time) bool {
 			return (n.options.Retention > 0 || n.rules().SaysRetention()) && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
 		}, run: n.retain},
+		{name: "thin", due: func(now, last time.Time) bool {
+			return (n.rules().SaysRaw() || n.engine.LetsThin()) && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
+		}, run: n.thin},
 		{name: "forget", last: n.options.Clock(), due: n.forgetDue, run: n.forget},
 		{name: "compaction", due: n.flushed.compactionDue, run: n.compact},
 	}

@@ -119,6 +119,7 @@ type Node struct {
 	transfer   *transfer.Service
 	clocks     clocks
 	forgetting forgetting
+	peers      peerEntries
 
 	running context.Context // ends when the node closes
 	stop    context.CancelFunc
@@ -144,7 +145,7 @@ func Open(o Options) (*Node, error) {
 	n := &Node{options: withDefaults(o), metrics: nodeMetrics()}
 	n.logger = n.options.Logger
 	n.clocks.init(n.options.Clock)
-	n.forgetting.init(n.options.NodeID)
+	n.peers.init(n.options.NodeID)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())
 	}

@@ -113,30 +113,36 @@ func (n *Node) retain(ctx context.Context) error {
 // cut proposes what is missing of a plan in the shards that this node leads.
 func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 	w := commit.NewWrite(series.BatchID{}, 2*n.engine.Shards())
-	var held []uint16
 	for _, shard := range n.led() {
 		if n.engine.ShardCut(shard) < plan.wholeMs {
 			w.Add(entry.Retention, shard, entry.RetentionBody(plan.wholeMs))
 		}
-		if plan.rules == nil {
-			continue
-		}
-		known := n.engine.ShardRuleCuts(shard)
-		switch due := ruleCutsDue(plan.rules, known); {
-		case due && !retention.Fits(known, plan.rules):
-			held = append(held, shard)
-		case due:
-			w.Add(entry.RuleCuts, shard, retention.Encode(plan.rules))
-		}
 	}
-	if len(held) > 0 {
-		n.logger.Warn("the rules of retention have changed so often that the new ones wait until what earlier ones have cut is too old for all",
-			"shards", len(held))
+	if plan.rules != nil {
+		n.addCuts(w, entry.RuleCuts, plan.rules, n.engine.ShardRuleCuts)
 	}
 	if len(w.Proposals) == 0 {
 		return nil
 	}
 	return n.propose(ctx, w)
+}
+
+// addCuts adds proposals of cuts to a write, for the shards that this node leads and that know of earlier ones only.
+func (n *Node) addCuts(w *commit.Write, kind entry.Kind, wanted *retention.Cuts, knownOf func(shard uint16) []retention.Cuts) {
+	held := 0
+	for _, shard := range n.led() {
+		known := knownOf(shard)
+		switch due := ruleCutsDue(wanted, known); {
+		case due && !retention.Fits(known, wanted):
+			held++
+		case due:
+			w.Add(kind, shard, retention.Encode(wanted))
+		}
+	}
+	if held > 0 {
+		n.logger.Warn("the rules of retention have changed so often that the new ones wait until what earlier ones have cut is too old for all",
+			"shards", held)
+	}
 }
 
 // ruleCutsDue reports whether a shard would hide more by the wanted cuts than by the latest of

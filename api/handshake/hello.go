@@ -39,19 +39,24 @@ type Hello struct {
 	ToNode        string // the node that is meant; empty: whoever is there
 	ToIncarnation string // the data folder that is meant; empty: any
 
-	// Forgets is a node's state of entries that forget series.
-	Forgets Forgets
+	Entries
 }
 
-// Forgets is a node's state of entries of the log that forget series. A node that did not know them would give
-// other ids to series than its peers, so those whose folders may have such entries work with no such node.
-type Forgets uint32
+// Entries is what a node knows of kinds of entries of the log that older programs do not know. These would come to have other
+// data than their peers, so nodes whose folders may have such entries work with no such node.
+type Entries struct {
+	Forgets Knowledge // those that forget series
+	Thins   Knowledge // those before whose cuts of each hour the last sample is kept
+}
+
+// Knowledge is what a node knows of a kind of entries.
+type Knowledge uint32
 
 // What a node may know.
 const (
-	ForgetsUnknown    Forgets = 0 // nothing: it is of an older version
-	ForgetsUnderstood Forgets = 1
-	ForgetsKept       Forgets = 2 // and the format of its folder allows them
+	Unknown    Knowledge = 0 // nothing: it is of an older version
+	Understood Knowledge = 1
+	Kept       Knowledge = 2 // and the format of its folder allows them
 )
 
 // New returns a Hello with this program's versions.
@@ -81,7 +86,7 @@ func (h Hello) Message() *nodev1.Hello {
 	return &nodev1.Hello{
 		Protocol: h.Protocol, ProtocolMin: h.ProtocolMin, Cluster: h.Cluster, ClusterId: h.ClusterID,
 		Node: h.Node, Incarnation: h.Incarnation, Process: h.Process, ToNode: h.ToNode, ToIncarnation: h.ToIncarnation,
-		Forgets: uint32(h.Forgets),
+		Forgets: uint32(h.Forgets), Thins: uint32(h.Thins),
 	}
 }
 
@@ -90,7 +95,8 @@ func OfMessage(m *nodev1.Hello) (Hello, error) {
 	h := Hello{
 		Protocol: m.GetProtocol(), ProtocolMin: m.GetProtocolMin(), Cluster: m.GetCluster(), ClusterID: m.GetClusterId(),
 		Node: m.GetNode(), Incarnation: m.GetIncarnation(), Process: m.GetProcess(),
-		ToNode: m.GetToNode(), ToIncarnation: m.GetToIncarnation(), Forgets: Forgets(m.GetForgets()),
+		ToNode: m.GetToNode(), ToIncarnation: m.GetToIncarnation(),
+		Entries: Entries{Knowledge(m.GetForgets()), Knowledge(m.GetThins())},
 	}
 	return h, h.validate()
 }
@@ -171,9 +177,17 @@ func Check(self, other Hello) error {
 			wire.ErrWrongNode, self.Node, other.ToIncarnation, self.Incarnation)
 	}
 	for _, pair := range [2][2]*Hello{{&self, &other}, {&other, &self}} {
-		if kept, unknown := pair[0], pair[1]; kept.Forgets == ForgetsKept && unknown.Node != "" && unknown.Forgets == ForgetsUnknown {
-			return fmt.Errorf("%w: the data folder of node %s may have forgotten series, which node %s does not understand",
-				wire.ErrVersion, kept.Node, unknown.Node)
+		kept, other := pair[0], pair[1]
+		what := ""
+		switch {
+		case other.Node == "":
+		case kept.Forgets == Kept && other.Forgets == Unknown:
+			what = "forgotten series"
+		case kept.Thins == Kept && other.Thins == Unknown:
+			what = "hours of which the last sample is kept"
+		}
+		if what != "" {
+			return fmt.Errorf("%w: the data folder of node %s may have %s, which node %s does not understand", wire.ErrVersion, kept.Node, what, other.Node)
 		}
 	}
 	if self.Node != "" && self.Node == other.Node && self.Process != other.Process {

@@ -18,6 +18,11 @@ const (
 	retentionBytesMax = 64 << 10
 	// RetentionMin is the shortest retention: that of nodes, which drop whole partitions.
 	RetentionMin = time.Hour
+	// RawMin is the shortest time for which all samples are kept, as they go by days.
+	RawMin = 24 * time.Hour
+	// rawRetentionMin is the shortest retention of what is kept as rollups: files of less than a day have none of
+	// days, and with less retention there are no others.
+	rawRetentionMin = 10 * 24 * time.Hour
 )
 
 // Parse reads the text of a file of rules; the name is for messages. Errors:
@@ -85,8 +90,9 @@ func emptyName(name string) error {
 
 // read reads the section of one database from a file.
 func (s *settings) read(v rulefile.Value) error {
-	return v.Fields(map[string]func(rulefile.Value) error{
+	err := v.Fields(map[string]func(rulefile.Value) error{
 		"retention":              func(v rulefile.Value) (err error) { s.retention, err = readSpan(v); return err },
+		"raw":                    func(v rulefile.Value) (err error) { s.raw, err = readRaw(v); return err },
 		"series-max":             countInto(&s.limits.SeriesMax),
 		"series-per-second-max":  countInto(&s.limits.SeriesPerSecondMax),
 		"samples-per-second-max": countInto(&s.limits.SamplesPerSecondMax),
@@ -103,6 +109,7 @@ func (s *settings) read(v rulefile.Value) error {
 			})
 		},
 	})
+	return errors.Join(err, checkRaw(v, s.raw, s.retention))
 }
 
 func countInto(to *int64) func(rulefile.Value) error {
@@ -132,6 +139,33 @@ func readSpan(v rulefile.Value) (time.Duration, error) {
 		return 0, v.Errorf("%v is too short: write 0, for ever, or at least 1h", d)
 	}
 	return d, nil
+}
+
+// readRaw reads for how long all samples are kept; 0 is for ever.
+func readRaw(v rulefile.Value) (time.Duration, error) {
+	d, err := v.Span()
+	switch {
+	case err != nil:
+		return 0, err
+	case d == 0:
+		return Unlimited, nil
+	case d < RawMin:
+		return 0, v.Errorf("%v is too short: write 0, for ever, or at least 1d", d)
+	}
+	return d, nil
+}
+
+// checkRaw refuses a raw that goes with no retention that is said beside it.
+func checkRaw(v rulefile.Value, raw, retention time.Duration) error {
+	switch {
+	case raw <= 0 || retention <= 0:
+		return nil
+	case raw >= retention:
+		return v.Errorf("raw is not shorter than retention, so it means nothing: leave it out")
+	case retention < rawRetentionMin:
+		return v.Errorf("raw needs a retention of at least 10d, as files of shorter ones have no rollups of days: leave it out")
+	}
+	return nil
 }
 
 func (r *Rules) readRetention(v rulefile.Value) error {
@@ -165,7 +199,9 @@ func readRetentionRule(v rulefile.Value) (retentionRule, error) {
 		"database":  into(&rule.database),
 		"metric":    into(&rule.metric),
 		"retention": func(v rulefile.Value) (err error) { rule.retention, err = readSpan(v); return err },
+		"raw":       func(v rulefile.Value) (err error) { rule.raw, err = readRaw(v); return err },
 	})
+	err = errors.Join(err, checkRaw(v, rule.raw, rule.retention))
 	if err == nil && rule.retention == 0 {
 		err = v.Errorf("has no retention: add a line `retention: 30d`, or 0 for ever")
 	}

@@ -1,6 +1,7 @@
 package tenancy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -36,6 +37,7 @@ type Rules struct {
 // settings are those of a file for one database, or for all others.
 type settings struct {
 	retention time.Duration // 0: not said; Unlimited: for ever
+	raw       time.Duration // as retention
 	limits    Limits
 }
 
@@ -43,6 +45,7 @@ type settings struct {
 type retentionRule struct {
 	database, metric pattern
 	retention        time.Duration
+	raw              time.Duration
 }
 
 // Databases returns the names of the databases that the rules name, sorted. Patterns of
@@ -81,6 +84,22 @@ type RetentionRule struct {
 	Retention        time.Duration // Unlimited: for ever
 }
 
+// RawRules is RetentionRules of how long all samples are kept. Of older ones the last of each hour is, beside rollups of
+// hours and days that tell of all.
+func (r *Rules) RawRules() []RetentionRule {
+	if !r.SaysRaw() {
+		return nil
+	}
+	return r.list(func(s *settings) time.Duration { return s.raw }, func(rule *retentionRule) time.Duration { return cmp.Or(rule.raw, Unlimited) })
+}
+
+// SaysRaw reports whether the rules name any time for which all samples are kept.
+func (r *Rules) SaysRaw() bool {
+	return r != nil && (r.defaults.raw != 0 ||
+		slices.ContainsFunc(r.retention, func(rule retentionRule) bool { return rule.raw != 0 }) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(r.databases)), func(s settings) bool { return s.raw != 0 }))
+}
+
 // RetentionRules returns all that the rules say of retention as one list, of which the first
 // rule that matches a series holds: rules of metrics, then databases, then the default of
 // all, if there is one. What none matches is left to the node's --retention.
@@ -88,16 +107,22 @@ func (r *Rules) RetentionRules() []RetentionRule {
 	if !r.SaysRetention() {
 		return nil
 	}
-	var list []RetentionRule
-	for _, rule := range r.retention {
-		list = append(list, RetentionRule{Database: rule.database.expression.String(), Metric: rule.metric.expression.String(), Retention: rule.retention})
+	return r.list(func(s *settings) time.Duration { return s.retention }, func(rule *retentionRule) time.Duration { return rule.retention })
+}
+
+// list returns what the rules say in their order.
+func (r *Rules) list(ofDatabase func(*settings) time.Duration, ofRule func(*retentionRule) time.Duration) (list []RetentionRule) {
+	for i := range r.retention {
+		rule := &r.retention[i]
+		list = append(list, RetentionRule{Database: rule.database.expression.String(), Metric: rule.metric.expression.String(), Retention: ofRule(rule)})
 	}
 	for _, name := range r.Databases() {
-		if own := r.databases[name].retention; own != 0 {
+		of := r.databases[name]
+		if own := ofDatabase(&of); own != 0 {
 			list = append(list, RetentionRule{Database: exactly(display(name)).expression.String(), Metric: everything().expression.String(), Retention: own})
 		}
 	}
-	if all := r.defaults.retention; all != 0 {
+	if all := ofDatabase(&r.defaults); all != 0 {
 		list = append(list, RetentionRule{Database: everything().expression.String(), Metric: everything().expression.String(), Retention: all})
 	}
 	return list

@@ -147,9 +147,10 @@ func (m *Member) hello() handshake.Hello {
 		incarnation = m.node.Incarnation()
 	}
 	h := handshake.New(m.options.Cluster, id, m.options.ID, incarnation, m.process)
-	h.Forgets = handshake.ForgetsUnderstood
+	h.Entries = handshake.Entries{Forgets: handshake.Understood, Thins: handshake.Understood}
 	if m.node != nil {
-		h.Forgets = handshake.Forgets(m.node.Forgets())
+		known := m.node.Entries()
+		h.Entries = handshake.Entries{Forgets: handshake.Knowledge(known.Forgets), Thins: handshake.Knowledge(known.Thins)}
 	}
 	return h
 }

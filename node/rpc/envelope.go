@@ -17,6 +17,7 @@ const (
 	exchangeEnvelopes = 1
 	exchangeClockMs   = 2
 	exchangeForgets   = 3
+	exchangeThins     = 4
 )
 
 // envelopeCopyMax is the largest envelope that is copied into the message: the pieces of
@@ -27,7 +28,7 @@ const envelopeCopyMax = 1 << 10
 // any more.
 func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 	const headBytesMax = 1 + 10
-	size := 2 * headBytesMax
+	size := 3 * headBytesMax
 	for _, e := range m.GetEnvelopes() {
 		size += headBytesMax
 		if len(e) <= envelopeCopyMax {
@@ -43,6 +44,10 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 	if m.GetForgets() != 0 {
 		head = protowire.AppendTag(head, exchangeForgets, protowire.VarintType)
 		head = protowire.AppendVarint(head, uint64(m.GetForgets()))
+	}
+	if m.GetThins() != 0 {
+		head = protowire.AppendTag(head, exchangeThins, protowire.VarintType)
+		head = protowire.AppendVarint(head, uint64(m.GetThins()))
 	}
 	for _, e := range m.GetEnvelopes() {
 		head = protowire.AppendTag(head, exchangeEnvelopes, protowire.BytesType)
@@ -64,7 +69,7 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 // Errors: wire.ErrInvalid.
 func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 	// Those before belong to the node; there will be about as many.
-	m.Envelopes, m.ClockMs, m.Forgets = make([][]byte, 0, len(m.Envelopes)), nil, 0
+	m.Envelopes, m.ClockMs, m.Forgets, m.Thins = make([][]byte, 0, len(m.Envelopes)), nil, 0, 0
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 || !number.IsValid() {
@@ -85,6 +90,10 @@ func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 			var forgets uint64
 			forgets, n = protowire.ConsumeVarint(message)
 			m.Forgets = uint32(forgets)
+		case number == exchangeThins && kind == protowire.VarintType:
+			var thins uint64
+			thins, n = protowire.ConsumeVarint(message)
+			m.Thins = uint32(thins)
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}

@@ -38,7 +38,9 @@ func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest
 		}
 		if message.ClockMs != nil {
 			s.node.HeardClock(hello.Node, message.GetClockMs())
-			s.node.HeardForgets(hello.Node, handshake.Forgets(message.GetForgets()))
+			s.node.HeardEntries(hello.Node, handshake.Entries{
+				Forgets: handshake.Knowledge(message.GetForgets()), Thins: handshake.Knowledge(message.GetThins()),
+			})
 		}
 		if len(message.Envelopes) == 0 {
 			received.Free()

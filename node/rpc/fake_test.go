@@ -198,7 +198,7 @@ func (n *fakeNode) RepairShard(_ context.Context, shard uint16, _, _ int64) erro
 	return nil
 }
 
-func (n *fakeNode) HeardForgets(string, handshake.Forgets) {}
+func (n *fakeNode) HeardEntries(string, handshake.Entries) {}
 
 func (n *fakeNode) HeardClock(from string, timeMs int64) {
 	if n.clock != nil {

@@ -27,8 +27,8 @@ type Node interface {
 	Receive(from string, envelopes [][]byte) error
 	// HeardClock takes what another node's clock has just said. It does not block.
 	HeardClock(from string, timeMs int64)
-	// HeardForgets notes another node's present state of entries that forget series. It does not block.
-	HeardForgets(from string, forgets handshake.Forgets)
+	// HeardEntries notes what another node knows of kinds of entries now. It does not block.
+	HeardEntries(from string, known handshake.Entries)
 
 	// Write starts to write a frame, and does not wait for it. done is called once, from
 	// any goroutine and perhaps before Write returns; it never blocks. Frames of one

@@ -149,7 +149,7 @@ func (p *peer) run(ctx context.Context) {
 func (p *peer) session(ctx context.Context) (admitted bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	forgets := p.options.Self().Forgets
+	known := p.options.Self().Entries
 	stream, err := p.open(ctx, cancel)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -165,7 +165,7 @@ func (p *peer) session(ctx context.Context) (admitted bool, err error) {
 		defer close(received)
 		cancel(ended(stream))
 	}()
-	if err := p.send(ctx, stream, forgets); err != nil {
+	if err := p.send(ctx, stream, known); err != nil {
 		cancel(err)
 	}
 	<-received
@@ -220,15 +220,15 @@ func reason(err error) error {
 // send empties the queue into the stream until the context or the stream ends; its
 // error is nil when the receiving side has the reason. What waits goes as one
 // message, what comes alone goes at once. The first message, and one in a while, tells
-// this node's clock. The stream ends when this node does not know any more the same of entries that forget series as when the
+// this node's clock. The stream ends when this node does not know any more the same of kinds of entries as when the
 // peer let it in: a peer that does not understand them must not get any.
-func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse], forgets handshake.Forgets) error {
+func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse], known handshake.Entries) error {
 	var message nodev1.ExchangeRequest
 	clocks := time.NewTicker(clockInterval)
 	defer clocks.Stop()
 	for tell := true; ; {
-		if p.options.Self().Forgets != forgets {
-			return fmt.Errorf("%w: the data folder may have forgotten series from now on, so nodes introduce themselves again", series.ErrUnavailable)
+		if p.options.Self().Entries != known {
+			return fmt.Errorf("%w: the data folder may have other kinds of entries from now on, so nodes introduce themselves again", series.ErrUnavailable)
 		}
 		p.take(&message)
 		select {
@@ -246,9 +246,10 @@ func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.
 				return nil
 			}
 		}
-		message.ClockMs, message.Forgets = nil, 0
+		message.ClockMs, message.Forgets, message.Thins = nil, 0, 0
 		if tell {
-			message.Forgets = uint32(p.options.Self().Forgets)
+			now := p.options.Self().Entries
+			message.Forgets, message.Thins = uint32(now.Forgets), uint32(now.Thins)
 			message.ClockMs = proto.Int64(p.options.Clock().UnixMilli())
 			tell = false
 		}

@@ -146,7 +146,7 @@ func TestPeersReconnect(t *testing.T) {
 // TestPeersThatMustForget: a peer that was let in before this node's folder might have forgotten series gets no envelope from
 // then on unless it understands that.
 func TestPeersThatMustForget(t *testing.T) {
-	for _, understands := range []handshake.Forgets{handshake.ForgetsUnknown, handshake.ForgetsUnderstood} {
+	for _, understands := range []handshake.Knowledge{handshake.Unknown, handshake.Understood} {
 		var in inbox
 		node := &fakeNode{hello: nodeHello("b"), receive: in.receive}
 		node.hello.Forgets = understands
@@ -156,8 +156,8 @@ func TestPeersThatMustForget(t *testing.T) {
 		peers := NewPeers(PeersOptions{
 			Self: func() handshake.Hello {
 				h := nodeHello("a")
-				if h.Forgets = handshake.ForgetsUnderstood; kept.Load() {
-					h.Forgets = handshake.ForgetsKept
+				if h.Forgets = handshake.Understood; kept.Load() {
+					h.Forgets = handshake.Kept
 				}
 				return h
 			},
@@ -172,7 +172,7 @@ func TestPeersThatMustForget(t *testing.T) {
 		eventually(t, "the first envelope", func() bool { return in.has("a:before") })
 		kept.Store(true)
 		peers.Send("b", []byte("after"))
-		if understands == handshake.ForgetsUnknown {
+		if understands == handshake.Unknown {
 			eventually(t, "a refusal", func() bool { return strings.Contains(peers.Stats()[0].LastError, "does not understand") })
 		} else {
 			eventually(t, "the second envelope", func() bool { return in.has("a:after") })

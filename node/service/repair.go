@@ -30,9 +30,9 @@ func (s *Service) RepairShard(_ context.Context, shard uint16, fromMs, toMs int6
 	return s.node.Repair().Suspect(shard, fromMs, toMs)
 }
 
-// HeardForgets implements rpc.Node.
-func (s *Service) HeardForgets(from string, forgets handshake.Forgets) {
-	s.node.HeardForgets(from, uint32(forgets))
+// HeardEntries implements rpc.Node.
+func (s *Service) HeardEntries(from string, known handshake.Entries) {
+	s.node.HeardEntries(from, node.Entries{Forgets: uint32(known.Forgets), Thins: uint32(known.Thins)})
 }
 
 // HeardClock implements rpc.Node.

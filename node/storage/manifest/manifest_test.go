@@ -112,7 +112,10 @@ func TestManifestThatForgets(t *testing.T) {
 				t.Fatal(err)
 			}
 			again, err := decode(encoded)
-			if format == 4 && (err != nil || !again.Forgets() || again.ShardKey != key) || format > 4 && !errors.Is(err, ErrUnusable) {
+			if format == 5 && (err != nil || !again.Forgets() || !again.Thins() || again.ShardKey != key) {
+				t.Fatalf("format %d: %+v, %v", format, again, err)
+			}
+			if format == 4 && (err != nil || !again.Forgets() || again.ShardKey != key) || format > 5 && !errors.Is(err, ErrUnusable) {
 				t.Errorf("format %d: %v, %v", format, again, err)
 			}
 		}

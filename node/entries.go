@@ -1,0 +1,99 @@
+package node
+
+import "sync"
+
+// Entries is what a node knows of kinds of entries that older programs do not know: see handshake.Entries. One of an older
+// version tells nothing.
+type Entries struct {
+	Forgets uint32 // those that forget series
+	Thins   uint32 // those before whose cuts of each hour the last sample is kept
+}
+
+// What a node knows of a kind of entries.
+const (
+	entriesUnderstood = 1
+	entriesKept       = 2 // and the format of the folder allows them
+)
+
+func forgetsUnderstood(known Entries) bool { return known.Forgets >= entriesUnderstood }
+func forgetsKept(known Entries) bool       { return known.Forgets >= entriesKept }
+func thinsUnderstood(known Entries) bool   { return known.Thins >= entriesUnderstood }
+func thinsKept(known Entries) bool         { return known.Thins >= entriesKept }
+
+// peerEntries is what the other nodes know. Entries of a kind may be proposed only when all nodes have folders that tell of
+// them.
+type peerEntries struct {
+	alone bool
+
+	mu     sync.Mutex
+	others map[string]bool // nodes that the map names; nil: there is no map yet
+	heard  map[string]Entries
+}
+
+func (p *peerEntries) init(nodeID string) {
+	p.alone = nodeID == "" || nodeID == aloneID
+	p.heard = map[string]Entries{}
+}
+
+// expect sets which other nodes there are.
+func (p *peerEntries) expect(others map[string]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.others = others
+	for name := range p.heard {
+		if !others[name] {
+			delete(p.heard, name)
+		}
+	}
+}
+
+// all reports whether something is true of what each of the other nodes has said.
+func (p *peerEntries) all(holds func(Entries) bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.others == nil {
+		return p.alone
+	}
+	for name := range p.others {
+		if !holds(p.heard[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// any reports whether something is true of what one of the other nodes has said.
+func (p *peerEntries) any(holds func(Entries) bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, known := range p.heard {
+		if holds(known) {
+			return true
+		}
+	}
+	return false
+}
+
+// HeardEntries notes what another node knows.
+func (n *Node) HeardEntries(from string, known Entries) {
+	p := &n.peers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.others == nil || p.others[from] {
+		if _, before := p.heard[from]; before || len(p.heard) < clocksMax {
+			p.heard[from] = known
+		}
+	}
+}
+
+// Entries returns what this node knows.
+func (n *Node) Entries() Entries {
+	known := Entries{Forgets: entriesUnderstood, Thins: entriesUnderstood}
+	if n.engine.LetsForget() {
+		known.Forgets = entriesKept
+	}
+	if n.engine.LetsThin() {
+		known.Thins = entriesKept
+	}
+	return known
+}
