@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/rpc"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 )
