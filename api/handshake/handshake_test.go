@@ -42,6 +42,13 @@ func TestCheck(t *testing.T) {
 		{"meant", func(_, o *Hello) { *o = o.To("a", identity("a")) }, nil},
 		{"itself", func(s, o *Hello) { *o = *s }, nil},
 		{"twin", func(s, o *Hello) { *o = *s; o.Process = 3 }, wire.ErrTwin},
+		{"forgotten series are not understood", func(s, _ *Hello) { s.Forgets = Kept }, wire.ErrVersion},
+		{"forgotten series are understood", func(s, o *Hello) { s.Forgets, o.Forgets = Kept, Understood }, nil},
+		{"thinned hours are not understood", func(s, _ *Hello) { s.Thins = Kept }, wire.ErrVersion},
+		{"thinned hours of the other are not understood", func(s, o *Hello) { s.Forgets, o.Forgets, o.Thins = Kept, Kept, Kept }, wire.ErrVersion},
+		{"thinned hours are understood", func(s, o *Hello) { s.Thins, o.Thins = Kept, Understood }, nil},
+		{"thinned hours may come", func(s, _ *Hello) { s.Thins = Understood }, nil},
+		{"a router has no entries", func(s, o *Hello) { s.Thins, s.Forgets, o.Node, o.Incarnation = Kept, Kept, "", "" }, nil},
 		{"two routers", func(s, o *Hello) { s.Node, s.Incarnation, o.Node, o.Incarnation = "", "", "", "" }, nil},
 	} {
 		s, o := self, other
@@ -150,8 +157,11 @@ func clientOf(t *testing.T, c *careless, self Hello) nodev1.NodeServiceClient {
 
 // FuzzDecode: what is taken for a Hello comes back as the same Hello.
 func FuzzDecode(f *testing.F) {
+	knows := New("home", identity("c"), "a", identity("a"), 1)
+	knows.Entries = Entries{Forgets: Understood, Thins: Kept}
 	for _, h := range []Hello{
 		New("home", identity("c"), "a", identity("a"), 1),
+		knows,
 		New("home", "", "", "", 0).To("b", identity("b")),
 	} {
 		encoded, err := h.Encode()

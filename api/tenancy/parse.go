@@ -47,18 +47,22 @@ func Parse(name string, text []byte) (*Rules, error) {
 	return r, nil
 }
 
-// checkRetention bounds the list of all that is said of retention.
+// checkRetention bounds the lists of all that is said of retention, and of raw.
 func (r *Rules) checkRetention() error {
-	list, bytes := r.RetentionRules(), 0
+	return errors.Join(checkList("retention", r.RetentionRules()), checkList("raw", r.RawRules()))
+}
+
+func checkList(of string, list []RetentionRule) error {
+	bytes := 0
 	for i := range list {
 		bytes += len(list[i].Database) + len(list[i].Metric)
 	}
 	const advice = "give databases that are kept equally long names that one pattern of retention-rules matches"
 	switch {
 	case len(list) > retentionRulesMax:
-		return fmt.Errorf("retention is said %d times, by rules, databases and defaults together; at most %d are taken: %s", len(list), retentionRulesMax, advice)
+		return fmt.Errorf("%s is said %d times, by rules, databases and defaults together; at most %d are taken: %s", of, len(list), retentionRulesMax, advice)
 	case bytes > retentionBytesMax:
-		return fmt.Errorf("the expressions of what is said of retention have %d bytes, at most %d are taken: %s", bytes, retentionBytesMax, advice)
+		return fmt.Errorf("the expressions of what is said of %s have %d bytes, at most %d are taken: %s", of, bytes, retentionBytesMax, advice)
 	}
 	return nil
 }

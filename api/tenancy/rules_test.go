@@ -267,6 +267,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(example))
 	f.Add([]byte("databases: {a: {retention: 1d}}\nretention-rules: [{metric: /x/, retention: 2h}]"))
 	f.Add([]byte("a: &a [*a, *a]"))
+	f.Add([]byte("defaults: {raw: 1d}\ndatabases: {a: {raw: 30d, retention: 2y}}\nretention-rules: [{metric: x, raw: 0, retention: 2y}]"))
+	f.Add([]byte("databases: {a: {raw: 1h}, b: {raw: 3d, retention: 3d}, c: {raw: 1d, retention: 9d}}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := Parse("f", text)
 		if (err == nil) == (r == nil) {
@@ -274,6 +276,15 @@ func FuzzParse(f *testing.F) {
 		}
 		if err != nil && !errors.Is(err, rulefile.ErrFile) {
 			t.Fatal(err)
+		}
+		raw := r.RawRules()
+		if len(raw) > retentionRulesMax || (len(raw) > 0) != r.SaysRaw() {
+			t.Fatalf("%d rules", len(raw))
+		}
+		for _, rule := range raw {
+			if rule.Retention != Unlimited && rule.Retention < RawMin {
+				t.Fatalf("%v", rule.Retention)
+			}
 		}
 		for _, database := range append(r.Databases(), "other") {
 			if d := r.RetentionOf(database, "cpu"); d != 0 && d != Unlimited && d < RetentionMin {
