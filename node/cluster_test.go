@@ -323,14 +323,19 @@ func (c *testCluster) write(key series.Key, timeMs int64, value int64, id series
 	c.t.Helper()
 	var e series.BatchEncoder
 	e.Append(e.Define(key), timeMs, value, 0)
-	frame := series.Frame{Parts: []series.Part{{Shard: key.Shard(testShards), Batch: e.AppendTo(nil)}}, Points: 1, ID: id}
-	c.await("a write of "+key.String(), func() bool {
+	c.writeFrame(&series.Frame{Parts: []series.Part{{Shard: key.Shard(testShards), Batch: e.AppendTo(nil)}}, Points: 1, ID: id})
+}
+
+// writeFrame writes samples of one shard through whoever leads it, as often as it takes.
+func (c *testCluster) writeFrame(frame *series.Frame) {
+	c.t.Helper()
+	c.await(fmt.Sprintf("a write to shard %d", frame.Parts[0].Shard), func() bool {
 		for _, name := range c.names() {
 			n := c.reach("", name)
 			if n == nil {
 				continue
 			}
-			outcome, err := n.Write(context.Background(), &frame)
+			outcome, err := n.Write(context.Background(), frame)
 			if err == nil {
 				if outcome.Copies < 1 {
 					c.t.Errorf("%d copies", outcome.Copies)

@@ -74,7 +74,7 @@ func (n *Node) segmentTasks() []task {
 			return (n.options.Retention > 0 || n.rules().SaysRetention()) && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
 		}, run: n.retain},
 		{name: "thin", due: func(now, last time.Time) bool {
-			return (n.rules().SaysRaw() || n.engine.LetsThin()) && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
+			return (n.rules().SaysRaw() || n.engine.LetsThin() || n.peers.any(thinsKept)) && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
 		}, run: n.thin},
 		{name: "forget", last: n.options.Clock(), due: n.forgetDue, run: n.forget},
 		{name: "compaction", due: n.flushed.compactionDue, run: n.compact},
