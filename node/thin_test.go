@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -156,6 +159,12 @@ func TestRaw(t *testing.T) {
 	n = reopen(t, n, o)
 	check("thinned and started again")
 
+	for _, day := range []int64{startMs, cutMs - dayMs} {
+		_, err := n.engine.RepairRange(t.Context(), thinKeys()[0].Shard(testShards), day, day+dayMs-1, nil)
+		if !errors.Is(err, transfer.ErrRepair) || !strings.Contains(err.Error(), "start it on an empty data folder") {
+			t.Fatalf("a repair from samples: %v", err)
+		}
+	}
 	late := &testWriter{node: n}
 	late.add(thinKeys()[0], cutMs-1, 1) // would be the last of its hour
 	late.add(thinKeys()[0], startMs+1, 2)

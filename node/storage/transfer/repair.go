@@ -15,7 +15,7 @@ import (
 )
 
 // ErrRepair reports that a range cannot be repaired as it was asked for: it is wider than
-// a month, or files were merged meanwhile. The second passes.
+// a month, or has hours of which only the last sample is kept, or files were merged meanwhile. The last passes.
 var ErrRepair = errors.New("the range cannot be repaired now")
 
 // RepairSource is where a repair gets a range from.
@@ -80,13 +80,16 @@ func (m *Mover) RepairRange(ctx context.Context, shard uint16, fromMs, toMs int6
 }
 
 func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSource) (done Repair, err error) {
+	if err = r.refuseThinned(fromMs); err != nil { // before anything is flushed for it
+		return done, err
+	}
 	if err = r.mark(fromMs, toMs); err != nil {
 		return done, err
 	}
-	shard := r.shard
-	if r.partition.StartMs < r.o.Shards[shard].ThinCut() {
-		return done, fmt.Errorf("%w: it has hours of which only the last sample is kept, so that samples are not all of it", ErrRepair)
+	if err = r.refuseThinned(r.partition.StartMs); err != nil {
+		return done, err
 	}
+	shard := r.shard
 	done = Repair{Shard: shard, FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1}
 	stream, err := from.OpenRange(ctx, shard, done.FromMs, done.ToMs, r.index)
 	if err != nil {
@@ -114,6 +117,15 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 	done.Series, done.Samples = end.Series, end.Samples
 	done.Suppressed, err = r.publish(readers)
 	return done, err
+}
+
+// refuseThinned returns an error for what has times of which only the last sample of each hour is kept: rollups tell of samples that
+// no copy has any more, so a range of samples cannot bring them back.
+func (r *rangeRepair) refuseThinned(fromMs int64) error {
+	if fromMs >= r.o.Shards[r.shard].ThinCut() {
+		return nil
+	}
+	return fmt.Errorf("%w: there are hours of which only the last sample is kept, and a repair brings no rollups; drain the node, and when it is empty start it on an empty data folder", ErrRepair)
 }
 
 // mark puts all that was applied before it into segments, and notes where they end.
