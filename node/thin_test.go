@@ -301,3 +301,39 @@ func TestClusterThins(t *testing.T) {
 	})
 	check("one copy has thinned its files", cutMs)
 }
+
+// TestRawChangesOften: whoever adds and removes databases with a raw is followed each time, as what earlier rules have cut is too old
+// for all before long.
+func TestRawChangesOften(t *testing.T) {
+	clock := newClock(19_700 * dayMs)
+	var rules atomic.Pointer[tenancy.Rules]
+	o := testOptions(vfs.NewMemFS(), SyncOff)
+	o.Clock, o.Rules, o.Retention = clock.now, rules.Load, 20*24*time.Hour
+	n := mustOpen(t, o)
+	for i := range 100 {
+		text := "databases:\n  audit: {raw: 0}\n"
+		for k := range 4 {
+			text += fmt.Sprintf("  d%d: {raw: %dd}\n", i+k, 1+(i+k)%5)
+		}
+		rules.Store(rulesOf(t, text))
+		clock.ms.Add(dayMs)
+		put(t, n, testKey(1), clock.ms.Load(), 1) // so that the clock is believed
+		wanted := planThin(rules.Load().RawRules(), clock.now())
+		followed := func() bool {
+			if err := errors.Join(n.retain(t.Context()), n.thin(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			known := n.engine.ShardThinCuts(0)
+			return len(known) > 0 && known[len(known)-1].SameRules(wanted)
+		}
+		// Maintenance that began with the rules before may come in between, once.
+		for attempt := 1; !followed(); attempt++ {
+			if attempt >= 3 {
+				t.Fatalf("change %d waits: %d lists are known", i, len(n.engine.ShardThinCuts(0)))
+			}
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -56,7 +56,7 @@ func (s *shard) applyThinCutsLocked(e *entry.Entry) error {
 		return fmt.Errorf("%w: a cut within a day", entry.ErrInvalid)
 	}
 	before := s.thin.Load()
-	table, err := before.table.With(c, retention.NoCut, s.engine.thinTables())
+	table, err := before.table.With(c, s.cutMs.Load(), s.engine.thinTables())
 	if err != nil {
 		return fmt.Errorf("%w: %w", entry.ErrInvalid, err)
 	}
