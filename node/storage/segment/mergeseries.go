@@ -26,7 +26,7 @@ func (m *merger) mergeSeries(shard uint16, id uint32) error {
 	for {
 		in, nextMs := m.pick(shard, id)
 		if in == nil {
-			return m.endThinned(id)
+			return m.endThinned()
 		}
 		if err := m.step(in, shard, id, nextMs); err != nil {
 			return err
@@ -170,7 +170,7 @@ func (m *merger) lastBlock(in *input) bool {
 func (m *merger) copyBlock(in *input, shard uint16, id uint32) (err error) {
 	w := m.w
 	b := *in.block()
-	if err = m.endThinned(id); err != nil {
+	if err = m.endThinned(); err != nil {
 		return err
 	}
 	if err = w.enter(shard, id, b.minMs); err != nil {

@@ -181,7 +181,7 @@ func (m *merger) addHour(id uint32, c *codec.Columns, record *rollupRecord, reco
 	t, s := &m.thinner, &m.w.section
 	hourMs := floorTo(c.Times[0], HourMs)
 	if t.held.Len() > 0 && floorTo(t.held.Times[0], HourMs) != hourMs {
-		if err := m.endThinned(id); err != nil {
+		if err := m.endThinned(); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (m *merger) addHour(id uint32, c *codec.Columns, record *rollupRecord, reco
 }
 
 // endThinned writes the sample that is held.
-func (m *merger) endThinned(id uint32) error {
+func (m *merger) endThinned() error {
 	held := &m.thinner.held
 	if held.Len() == 0 {
 		return nil

@@ -2,12 +2,9 @@ package segment
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"math"
 	"testing"
 
-	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"pgregory.net/rapid"
 )
 
@@ -67,7 +64,6 @@ func TestThin(t *testing.T) {
 		month := testPartition(SpanMonth)
 		var inputs []*Reader
 		var parts []model
-		var stones []hiddenFrom
 		cutMs, level, sequence := month.StartMs, uint8(0), uint64(0)
 		for range rapid.IntRange(1, 4).Draw(t, "merges") {
 			for range rapid.IntRange(0, 2).Draw(t, "inputs") {
@@ -90,7 +86,6 @@ func TestThin(t *testing.T) {
 				return cutMs
 			}
 			level++
-			stones = append(stones, added...)
 			metas, err := Merge(context.Background(), inputs, MergeOptions{
 				Options:    Options{FS: fs, Dir: dir, Partition: month, Level: level, BlockSamples: rapid.SampledFrom([]int{4, 100}).Draw(t, "block"), Rollups: true},
 				ThinBefore: func(shard uint16, id uint32) int64 { return before(seriesKey{shard, id}) },
@@ -180,7 +175,3 @@ func checkFirstAndLast(t fatal, got []Rollup, s samples, widthMs int64) {
 		}
 	}
 }
-
-var _ = fmt.Sprint
-var _ = maps.Keys[model]
-var _ vfs.FS
