@@ -103,7 +103,9 @@ func (s *Store) refuseForeignFiles() error {
 // the page log has what is in generations from GenerationOldest on.
 func (s *Store) OpenSegments(generationOldest uint32) error {
 	m := s.edit.present
-	v := &Version{Visibility: Visibility{Tombstones: m.Tombstones, LowWater: m.LowWater, GenerationOldest: generationOldest, Suppressed: m.Suppressed}}
+	v := &Version{Visibility: Visibility{
+		Tombstones: m.Tombstones, Purged: m.Purged, LowWater: m.LowWater, GenerationOldest: generationOldest, Suppressed: m.Suppressed,
+	}}
 	var err error
 	if v.Segments, v.Missing, err = s.openSegments(m.Segments); err != nil {
 		return err
