@@ -112,3 +112,39 @@ func TestPurgedDeleteAfterStart(t *testing.T) {
 		t.Errorf("%d samples in the hour after a start, want 2", got)
 	}
 }
+
+// TestThinBesideMissing: where a file cannot be opened, those of other days are thinned once.
+func TestThinBesideMissing(t *testing.T) {
+	const hour = thinDayMs + 10*segment.HourMs
+	n, log := thinLab(t, hour+minuteMs, hour+5*minuteMs, hour+2*segment.DayMs)
+	defer n.end()
+	log.cutHours(thinDayMs + segment.DayMs)
+	n.apply(0, math.MaxInt)
+	n.seal()
+	segments := n.e.files.Present().Segments
+	last := segments[0].Name
+	for i := range segments {
+		if segments[i].StartMs > thinDayMs {
+			last = segments[i].Name
+		}
+	}
+	n.end()
+	f, err := n.fs.OpenReadWrite(segmentsFolder + "/" + last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = f.WriteAt([]byte("not a segment"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err = f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n.open()
+	if missing := len(n.e.files.Current().Missing); missing != 1 {
+		t.Fatalf("%d files are missed of %d", missing, len(segments))
+	}
+	n.thin()
+	if got := n.stored(); got != 2 {
+		t.Errorf("the other file has %d samples, want 2", got)
+	}
+}

@@ -34,12 +34,15 @@ func keepsDays(p segment.Partition) bool { return p.EndMs-p.StartMs >= segment.D
 
 // thinCuts returns the cuts that a job's output is thinned by; nil: it is not.
 func (c *Compactor) thinCuts(job *segment.Job, v *manifest.Version) *retention.Snapshot {
-	if !job.Rollups || !keepsDays(job.Partition) || len(v.Missing) > 0 {
+	if !job.Rollups || !keepsDays(job.Partition) {
 		return nil
 	}
-	metas := make([]segment.Meta, 0, len(v.Segments))
+	metas := make([]segment.Meta, 0, len(v.Segments)+len(v.Missing))
 	for _, r := range v.Segments {
 		metas = append(metas, *r.Meta())
+	}
+	for i := range v.Missing { // they count, as they do for planThin: else it would plan the same job again and again
+		metas = append(metas, v.Missing[i].Meta)
 	}
 	if !alone(metas, job.Inputs) {
 		return nil
