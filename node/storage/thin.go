@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
@@ -112,6 +113,7 @@ type deletion struct {
 // is left of such an hour cannot be told apart by time.
 func (s *shard) wholeHoursLocked(ids []uint32, fromMs, toMs int64) ([]deletion, error) {
 	t := s.thin.Load()
+	fromMs, toMs = max(fromMs, scan.TimeMsMin), min(toMs, scan.TimeMsMax) // others may be in no hour
 	hourMs, endMs := segment.HourOf(fromMs).FromMs, segment.HourOf(toMs).ToMs
 	if (fromMs == hourMs || fromMs >= t.mostMs) && (toMs == endMs || toMs >= t.mostMs) {
 		return []deletion{{ids, fromMs, toMs}}, nil

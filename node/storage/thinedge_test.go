@@ -148,3 +148,17 @@ func TestThinBesideMissing(t *testing.T) {
 		t.Errorf("the other file has %d samples, want 2", got)
 	}
 }
+
+// TestDeleteOfAllTimeBehindCut: a delete of all times may name more than the times that are kept.
+func TestDeleteOfAllTimeBehindCut(t *testing.T) {
+	const hour = thinDayMs + 10*segment.HourMs
+	n, log := thinLab(t, hour+minuteMs, hour+5*minuteMs, hour+2*segment.DayMs)
+	defer n.end()
+	log.cutHours(thinDayMs + segment.DayMs)
+	log.add(entry.Delete, entry.DeleteBody([]uint32{0}, math.MinInt64, math.MaxInt64), func(m *slowShard) {
+		delete(m.samples, string(log.keys[0]))
+	})
+	log.put(log.keys[:1], log.nowMs) // queries do not pass over the series
+	n.apply(0, math.MaxInt)
+	n.check("deleted")
+}
