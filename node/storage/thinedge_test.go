@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
 // thinLab has a node with one shard, of whose first series there are samples at some times, each in the file of its day.
@@ -161,4 +163,26 @@ func TestDeleteOfAllTimeBehindCut(t *testing.T) {
 	log.put(log.keys[:1], log.nowMs) // queries do not pass over the series
 	n.apply(0, math.MaxInt)
 	n.check("deleted")
+}
+
+// TestCutDuringRepair: the other replica has applied a cut when the range is read, so it sends the last samples of hours only.
+func TestCutDuringRepair(t *testing.T) {
+	const hour = thinDayMs + 10*segment.HourMs
+	n, log := thinLab(t, hour+minuteMs, hour+5*minuteMs, hour+2*segment.DayMs)
+	defer n.end()
+	other := newLabNode(t, n.logs)
+	defer other.end()
+	other.hosts[0] = true
+	other.apply(0, math.MaxInt)
+	source := &labSource{from: other, to: n, before: func() {
+		log.cutHours(thinDayMs + segment.DayMs)
+		other.apply(0, math.MaxInt)
+	}}
+	if _, err := n.e.RepairRange(context.Background(), 0, thinDayMs, thinDayMs, source); !errors.Is(err, transfer.ErrRepair) {
+		t.Error(err)
+	}
+	n.apply(0, math.MaxInt)
+	if got := n.hourCounts()[hour]; got != 2 {
+		t.Errorf("%d samples in the hour after the repair, want 2", got)
+	}
 }

@@ -102,6 +102,9 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 	if err == nil {
 		err = from.AwaitApplied(ctx, shard, end.Through)
 	}
+	if err == nil {
+		err = r.refuseThinned(r.partition.StartMs) // the source may have had a cut by then, and sent the last samples of hours only
+	}
 	if err != nil {
 		return done, errors.Join(err, r.o.Files.Remove(metas))
 	}
