@@ -205,6 +205,7 @@ func (c *Compactor) compactionRoom() (room, free int64, err error) {
 
 // compact carries out a job, and reports whether it has done anything: merged, or found damage.
 func (c *Compactor) compact(ctx context.Context, job *segment.Job) (did bool, err error) {
+	thinnable := c.o.Thin() // before the version, which so has all that files may be thinned by
 	v, inputs := c.holdInputs(job.Inputs)
 	defer c.letGo(inputs)
 	if len(inputs) != len(job.Inputs) { // some could not be opened
@@ -214,7 +215,7 @@ func (c *Compactor) compact(ctx context.Context, job *segment.Job) (did bool, er
 		}))
 	}
 	cuts := c.o.Cuts() // as they are now: what is hidden must not change during the merge
-	thin := c.thinCuts(job, v)
+	thin := thinCuts(job, v, &thinnable)
 	metas, err := segment.Merge(ctx, inputs, c.mergeOptions(job, v, &cuts, thin))
 	var corrupt *segment.CorruptError
 	if errors.As(err, &corrupt) {

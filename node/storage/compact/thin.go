@@ -32,8 +32,9 @@ func (c *Compactor) planThin(m *manifest.Manifest, limits *jobLimits) (segment.J
 // keepsDays reports whether files of a partition have rollups by day.
 func keepsDays(p segment.Partition) bool { return p.EndMs-p.StartMs >= segment.DayMs }
 
-// thinCuts returns the cuts that a job's output is thinned by; nil: it is not.
-func (c *Compactor) thinCuts(job *segment.Job, v *manifest.Version) *retention.Snapshot {
+// thinCuts returns the cuts that a job's output is thinned by, if there is reason to; nil: it is not. The version has all
+// samples and deletes from before the cuts.
+func thinCuts(job *segment.Job, v *manifest.Version, cuts *retention.Snapshot) *retention.Snapshot {
 	if !job.Rollups || !keepsDays(job.Partition) {
 		return nil
 	}
@@ -47,10 +48,9 @@ func (c *Compactor) thinCuts(job *segment.Job, v *manifest.Version) *retention.S
 	if !alone(metas, job.Inputs) {
 		return nil
 	}
-	cuts := c.o.Thin()
 	for _, table := range cuts.Rules {
 		if table.Most() > job.Partition.StartMs {
-			return &cuts
+			return cuts
 		}
 	}
 	return nil
