@@ -162,10 +162,10 @@ func (e *Engine) PrepareThin(checkpoint func() error) (due bool, err error) {
 	if err := checkpoint(); err != nil {
 		return false, err
 	}
+	m := e.files.Present() // before the flush: what another checkpoint puts into the page log behind it is in no segment yet
 	if err := e.Flush(); err != nil {
 		return false, err
 	}
-	m := e.files.Present()
 	for i, s := range e.shards {
 		s.mu.Lock()
 		if p := &shards[i]; s.mu.number == p.replica && p.cuts.entry <= m.Applied[i] {
