@@ -366,11 +366,7 @@ func (s *shard) applyDeleteLocked(index uint64, body []byte) error {
 	if ids = s.trustedLocked(ids, "a delete"); len(ids) == 0 {
 		return nil
 	}
-	parts, err := s.wholeHoursLocked(ids, fromMs, toMs)
-	if err != nil {
-		return err
-	}
-	for _, d := range parts {
+	for _, d := range s.wholeHoursLocked(ids, fromMs, toMs) {
 		if err := s.deleteLocked(index, d); err != nil {
 			return err
 		}

@@ -96,11 +96,16 @@ func (s *shard) tooLateLocked(id uint32, timeMs int64) bool {
 		}
 		id = s.mu.slots[n].id
 	}
+	return timeMs < s.thinCutLocked(id)
+}
+
+// thinCutLocked is ThinCutOf for entries, which are applied all the same where a key cannot be read: as if there was no cut.
+func (s *shard) thinCutLocked(id uint32) int64 {
 	cutMs, err := s.ThinCutOf(id)
 	if err != nil {
-		s.engine.reportCorruption(fmt.Errorf("shard %d: whether a sample of series %d at %d ms comes too late: %w", s.number, id, timeMs, err))
+		s.engine.reportCorruption(fmt.Errorf("shard %d: before which time hours of series %d are thinned: %w", s.number, id, err))
 	}
-	return timeMs < cutMs
+	return cutMs
 }
 
 // deletion is a part of a delete.
@@ -111,20 +116,16 @@ type deletion struct {
 
 // wholeHoursLocked returns the parts of a delete in which it takes whole hours of the series that are thinned there: what
 // is left of such an hour cannot be told apart by time.
-func (s *shard) wholeHoursLocked(ids []uint32, fromMs, toMs int64) ([]deletion, error) {
+func (s *shard) wholeHoursLocked(ids []uint32, fromMs, toMs int64) []deletion {
 	t := s.thin.Load()
 	fromMs, toMs = max(fromMs, scan.TimeMsMin), min(toMs, scan.TimeMsMax) // others may be in no hour
 	hourMs, endMs := segment.HourOf(fromMs).FromMs, segment.HourOf(toMs).ToMs
 	if (fromMs == hourMs || fromMs >= t.mostMs) && (toMs == endMs || toMs >= t.mostMs) {
-		return []deletion{{ids, fromMs, toMs}}, nil
+		return []deletion{{ids, fromMs, toMs}}
 	}
 	var parts []deletion
 	for _, id := range ids {
-		cutMs, err := s.ThinCutOf(id)
-		if err != nil {
-			return nil, err
-		}
-		d := deletion{fromMs: fromMs, toMs: toMs}
+		cutMs, d := s.thinCutLocked(id), deletion{fromMs: fromMs, toMs: toMs}
 		if fromMs < cutMs {
 			d.fromMs = hourMs
 		}
@@ -138,7 +139,7 @@ func (s *shard) wholeHoursLocked(ids []uint32, fromMs, toMs int64) ([]deletion, 
 		}
 		parts[at].ids = append(parts[at].ids, id)
 	}
-	return parts, nil
+	return parts
 }
 
 // PrepareThin lets files be thinned by the cuts that all shards have by now, and reports whether there are any that they could not
