@@ -73,7 +73,7 @@ func (n *labNode) hourCounts() map[int64]int64 {
 		Windows: &scan.Windows{WidthMs: segment.HourMs, Aggregates: scan.AggregateCount},
 	}, func(_ int, c *scan.Chunk) error {
 		for i, at := range c.Times {
-			counts[at] += int64(c.Count[i])
+			counts[at] += c.Count[i]
 		}
 		return nil
 	})
@@ -94,7 +94,7 @@ func TestPurgedDeleteAfterStart(t *testing.T) {
 	const hour = thinDayMs + 10*segment.HourMs
 	n, log := thinLab(t, hour+minuteMs, hour+5*minuteMs, hour+30*minuteMs, hour+50*minuteMs, hour+24*segment.HourMs)
 	defer n.end()
-	fromMs, toMs := int64(hour+20*minuteMs), int64(hour+25*segment.HourMs)
+	fromMs, toMs := hour+20*minuteMs, hour+25*segment.HourMs
 	log.add(entry.Delete, entry.DeleteBody([]uint32{0}, fromMs, toMs), func(m *slowShard) {
 		for at := range m.samples[string(log.keys[0])] {
 			if at >= fromMs && at <= toMs {
