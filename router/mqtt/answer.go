@@ -47,9 +47,12 @@ func wordOf(code byte) string {
 // connectError words the answer of a broker that does not let this client in.
 func connectError(answer *paho.Connack, err error) error {
 	if answer == nil || answer.ReasonCode < firstError && answer.ReasonCode != codeVersion1 {
-		return fmt.Errorf("the broker did not let this client in; it has to speak MQTT 5: %w", err)
+		return fmt.Errorf("the broker did not let this client in; it has to speak MQTT 5, and a port with TLS wants mqtts://: %w", err)
 	}
 	text := wordOf(answer.ReasonCode)
+	if answer.ReasonCode == codeNotAuthorized { // Mosquitto says so of an unknown user and a wrong password, too
+		text = "the broker does not let this user in: check user and password-file, and then the broker's access list"
+	}
 	if answer.Properties != nil && answer.Properties.ReasonString != "" {
 		text += " (" + cut(answer.Properties.ReasonString) + ")"
 	}

@@ -200,20 +200,24 @@ func (c *client) open(ctx context.Context, p *paho.Client, cp *paho.Connect) err
 func (c *client) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	dialer := &net.Dialer{}
-	var conn net.Conn
-	var err error
+	var config *tls.Config
 	if u.Scheme == schemeTLS {
-		var config *tls.Config
+		var err error
 		if config, err = c.connection.tlsConfig(u.Hostname()); err != nil {
 			return nil, err
 		}
-		conn, err = (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", u.Host)
-	} else {
-		conn, err = dialer.DialContext(ctx, "tcp", u.Host)
 	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
 	if err != nil {
 		return nil, err
+	}
+	if config != nil {
+		secure := tls.Client(conn, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("TLS with the broker failed; check that this port of it has TLS, and ca-file: %w", err)
+		}
+		conn = secure
 	}
 	return packets.NewThreadSafeConn(&bufferedConn{conn, bufio.NewReaderSize(conn, readBytes)}), nil
 }

@@ -111,7 +111,7 @@ func (r *subscriptionReader) finish(v rulefile.Value) error {
 	}
 	for _, key := range r.said {
 		if !slices.Contains(keysOf[r.format], key) {
-			return v.Errorf("%s means nothing with this format, which has %s", key, strings.Join(keysOf[r.format], ", "))
+			return v.Errorf("%s means nothing with this format, which has only %s of the keys of json", key, strings.Join(keysOf[r.format], ", "))
 		}
 	}
 	if err := r.finishTime(v); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A broker with TLS is believed if its certificate is signed by ca-file, and by nobody else.
+// A broker with TLS is believed if its certificate is signed by ca-file, and by nobody else; one without is told of.
 func TestTLS(t *testing.T) {
 	made := httptest.NewTLSServer(nil) // for its certificate, which is of 127.0.0.1
 	defer made.Close()
@@ -25,6 +25,9 @@ func TestTLS(t *testing.T) {
 	publish(t, b, "sensors/den/power", `{"ts":1,"w":1}`)
 	waitFor(t, "written", func() bool { return len(l.stored()) == 1 })
 	waitFor(t, "told of a stranger", func() bool { return strings.Contains(stranger.log.String(), "certificate signed by unknown authority") })
+	plain := startBroker(t, "", nil)
+	l = startLab(t, strings.Replace(fileOf(addressOf(t, plain), "", timedJSON), "mqtt://", "mqtts://", 1), nil, memoryBytes)
+	waitFor(t, "told of a port without TLS", func() bool { return strings.Contains(l.log.String(), "check that this port of it has TLS") })
 	if stranger.metric(t, "connects_total", "connected") != 0 {
 		t.Error("the stranger is believed")
 	}
