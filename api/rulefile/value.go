@@ -15,8 +15,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/quantity"
 )
 
-// ErrFile marks a text that is no file of rules. Its message names file, line and remedy.
-var ErrFile = errors.New("not a valid file of rules")
+// ErrFile marks a text that cannot be used as what it is read for: rules of databases, users or
+// connections to brokers. Its message names file, line and remedy.
+var ErrFile = errors.New("not a valid file")
 
 // Value is a part of a file, which knows its place.
 type Value struct {
