@@ -15,10 +15,9 @@
 //
 // A request that reads is a query of admission control, which bounds its time, what it reads and
 // the memory that it is charged for. All scans of a request end before its answer begins,
-// so their errors have a status. Because sums over
-// series are exact (api/exactsum), and all else is
-// merged in the order of keys, an answer has the same bits however series
-// are spread over nodes.
+// so their errors have a status. Because sums over series are exact (api/exactsum), and all
+// else is merged in the order of keys, an answer has the same bits however series are spread
+// over nodes.
 //
 // What follows OpenTSDB's code where its documentation is silent:
 //

@@ -27,8 +27,8 @@
 //   - An instant query of selectors without a range reads the newest sample of each series
 //     (scan.Source.Last). Only a series with a younger one than the query's time is read by
 //     its samples.
-//   - Sums and means of series that are a whole expression are exact and rounded once
-//     (api/exactsum); the engine's own are compensated.
+//   - Sums of series that are a whole expression are exact and rounded once (api/exactsum),
+//     and means are that sum divided; the engine's own are compensated.
 //   - Series come to the engine in an order that does not depend on where they are stored
 //     (rank), wherever the answer may depend on it.
 //   - Staleness markers are samples with their own bits and hide a series from its marker
