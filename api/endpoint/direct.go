@@ -49,7 +49,8 @@ func (d *direct) find(r *http.Request) http.Handler {
 	if handler, known := d.paths[path]; known {
 		return handler
 	}
-	if _, subtree := d.paths[path+"/"]; subtree {
+	_, subtree := d.paths[path+"/"]
+	if _, ends := d.ends[path+"/"]; subtree || ends {
 		return nil // ServeMux redirects to it
 	}
 	for end := len(path) - 1; end >= 0; end-- {

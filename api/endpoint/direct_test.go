@@ -19,6 +19,7 @@ func patternLists() [][]string {
 		{"/a/{name}", "/a/"},
 		{"example.com/a", "/a"},
 		{"/{$}", "/a/{$}", "/a/b"},
+		{"/", "/a/{$}", "GET /ui/{$}"},
 	}
 }
 
