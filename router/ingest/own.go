@@ -18,8 +18,10 @@ var ErrRefused = errors.New("samples were refused")
 // Who the memory of what this server writes itself is charged to.
 const (
 	rulesOwner = "rules"
-	// MQTTOwner is that of messages that wait to be written, too.
-	MQTTOwner = "mqtt"
+	mqttOwner  = "mqtt"
+	// MQTTOwner is that of messages of MQTT that wait to be written. It is another one, as messages may take all that an owner
+	// may hold, and go only when they are written.
+	MQTTOwner = "mqtt_messages"
 )
 
 // WriteRules writes what rules have evaluated for a database, as the HTTP port does what Prometheus sends. The request is
@@ -31,7 +33,7 @@ func (s *Server) WriteRules(ctx context.Context, database string, request []byte
 
 // WriteMQTT writes what messages of MQTT have for a database, as WriteRules does.
 func (s *Server) WriteMQTT(ctx context.Context, database string, request []byte) error {
-	return s.front.writeOwn(ctx, ownWrite{protocolMQTT, MQTTOwner, database, request})
+	return s.front.writeOwn(ctx, ownWrite{protocolMQTT, mqttOwner, database, request})
 }
 
 // ownWrite is a write that no client has sent: this server makes it, by its own settings.

@@ -3,9 +3,11 @@ package ingest
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -57,5 +59,30 @@ func TestWriteMQTT(t *testing.T) {
 	}
 	if held := r.metrics.writes.Stats().Used; held != 0 {
 		t.Errorf("%d bytes are held", held)
+	}
+}
+
+// Messages that wait may take all that one owner may hold: what they are written with is charged to another, or they
+// would wait for each other for ever.
+func TestWriteMQTTWhileMessagesFillTheirShare(t *testing.T) {
+	r := start(t, nil)
+	messages := r.metrics.writes.Lease(budget.Owner{Tenant: MQTTOwner})
+	defer messages.Close()
+	other := r.metrics.writes.Lease(budget.Owner{Tenant: "other"})
+	defer other.Close()
+	if !other.Charge(1) {
+		t.Fatal("there is no room")
+	}
+	for n := r.metrics.writes.BytesMax(); n > 0; {
+		if !messages.Charge(n) {
+			n /= 2
+		}
+	}
+	var request []byte
+	for i := range 10_000 {
+		request = append(request, series1([]string{"__name__", "power", "room", strconv.Itoa(i)}, sample{1, 1000})...)
+	}
+	if err := r.WriteMQTT(t.Context(), "home", request); err != nil {
+		t.Error(err)
 	}
 }
