@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"sync"
@@ -148,9 +149,12 @@ func (s *Service) apply(ctx context.Context, all map[string]*running, f *File) {
 // errChanged is why a connection ends that goes on with the same session at the broker.
 var errChanged = errors.New("the file has changed")
 
-// sameSession reports whether the broker takes another connection's client for this one's.
+// sameSession reports whether the broker may know another connection's client as this one's: it knows it by its id. Where it does,
+// what the session holds comes again; a session that ends takes it along.
 func (c *connection) sameSession(other *connection) bool {
-	return c.clientID == other.clientID && c.user == other.user && reflect.DeepEqual(c.urls, other.urls)
+	return c.clientID == other.clientID && slices.ContainsFunc(c.urls, func(u *url.URL) bool {
+		return slices.ContainsFunc(other.urls, func(o *url.URL) bool { return u.Hostname() == o.Hostname() })
+	})
 }
 
 // begin connects. Earlier is what the session of the broker knows; nil: nothing.

@@ -226,6 +226,29 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
+// Another user, or another way to the same broker, is no reason to have it forget what is not written yet.
+func TestFileChangesKeepTheSession(t *testing.T) {
+	b := startBroker(t, "", nil)
+	to := &storage{samples: map[string]int{}}
+	var away atomic.Bool
+	away.Store(true)
+	to.setHook(func(context.Context, string) error {
+		if away.Load() {
+			return errOutage
+		}
+		return nil
+	})
+	file := fileOf(addressOf(t, b), "", timedJSON)
+	l := startLab(t, file, to, memoryBytes)
+	l.waitConnected(t)
+	publish(t, b, "sensors/den/power", `{"ts":1700000000,"w":1}`)
+	waitFor(t, "tried", func() bool { return l.metric(t, "write_retries_total", "") > 0 })
+	l.write(t, strings.NewReplacer("[\"", "[\"mqtt://127.0.0.1:1\", \"", "    client-id", "    user: another\n    client-id").Replace(file))
+	waitFor(t, "connected anew", func() bool { return l.metric(t, "connects_total", "") == 2 })
+	away.Store(false)
+	waitFor(t, "written", func() bool { return len(l.stored()) == 1 })
+}
+
 func mapsKeys(c *broker.Client) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for filter := range c.State.Subscriptions.GetAll() {
