@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +117,7 @@ func TestLine(t *testing.T) {
 
 // The oracle divides exact fractions.
 func FuzzTime(f *testing.F) {
-	for _, seed := range []string{"0", "-1", "1700000000.5", "1e9", "9223372036854775807", "-9223372036854775808", "1e308", "", ".", "2023-11-14T22:13:20Z"} {
+	for _, seed := range []string{"0", "-1", "1700000000.5", "1700000000.123", "-1700000000.123", "-0.0005", "1e-999999", "1e9", "9223372036854775807", "-9223372036854775808", "1e308", "", ".", "2023-11-14T22:13:20Z"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -131,6 +133,16 @@ func FuzzTime(f *testing.F) {
 			want := new(big.Int).Div(whole, big.NewInt(per)).Int64() // Euclid's: rounded down
 			if reachable := want >= scan.TimeMsMin && want <= scan.TimeMsMax; ok != reachable || ok && ms != want {
 				t.Fatalf("%q in unit %d: %d, %v, want %d, %v", text, unit, ms, ok, want, reachable)
+			}
+		}
+		if seconds := regexp.MustCompile(`^(-?)(1?\d{1,9})\.(\d{1,9})$`).FindStringSubmatch(text); seconds != nil {
+			ns, _ := strconv.ParseInt(seconds[1]+seconds[2]+(seconds[3] + "00000000")[:9], 10, 64)
+			want := ns / 1_000_000
+			if ns%1_000_000 < 0 {
+				want--
+			}
+			if ms, ok := timeOfText(text, unitS); !ok || ms != want {
+				t.Fatalf("%q s: %d, %v, want %d", text, ms, ok, want)
 			}
 		}
 		if ms, ok := timeOfText(text, unitText); ok {

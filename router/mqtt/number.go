@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -56,15 +57,39 @@ func timeOfText(text string, unit timeUnit) (ms int64, ok bool) {
 		ms = t.UnixMilli()
 	default:
 		if ms, ok = wholeMs(text, unit); !ok {
-			v, isNumber := numberOfText(text)
-			if f := math.Floor(v / perMs[unit]); isNumber && math.Abs(f) < 1<<53 && strings.Trim(text, "0123456789+-.eE") == "" {
-				ms = int64(f)
-				break
-			}
+			ms, ok = brokenMs(text, unit)
+		}
+		if !ok {
 			return 0, false
 		}
 	}
 	return ms, ms >= scan.TimeMsMin && ms <= scan.TimeMsMax
+}
+
+// exactBytesMax bounds the texts of numbers that are read to their last digit.
+const exactBytesMax = 64
+
+// brokenMs is timeOfText for numbers with a fraction or an exponent. A float64 is too coarse: as one, 1700000000.123 s is
+// less than 1700000000123 ms.
+func brokenMs(text string, unit timeUnit) (int64, bool) {
+	v, ok := numberOfText(text)
+	ms := math.Floor(v / perMs[unit])
+	if !ok || math.Abs(ms) >= 1<<53 || strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0, false
+	}
+	if v == 0 || len(text) > exactBytesMax { // of 0 the exponent may be such that the exact number takes much
+		return int64(ms), true
+	}
+	exact, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return int64(ms), true
+	}
+	if unit == unitS {
+		exact.Mul(exact, big.NewRat(1000, 1))
+	} else {
+		exact.Quo(exact, big.NewRat(int64(perMs[unit]), 1))
+	}
+	return new(big.Int).Div(exact.Num(), exact.Denom()).Int64(), true // Euclid's: rounded down
 }
 
 // wholeMs is timeOfText for whole numbers, of which no digit is lost.
