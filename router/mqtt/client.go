@@ -26,10 +26,12 @@ import (
 // Times of a connection.
 const (
 	dialTimeout = 10 * time.Second // until the broker has answered
-	ackInterval = 10 * time.Millisecond
-	acksWait    = 5 * ackInterval  // until acknowledgements have left
-	steadyAfter = 10 * time.Second // a connection that stood so long begins its waits anew
-	readBytes   = 16 << 10
+	// writeTimeout is until the broker has taken the few bytes of a packet.
+	writeTimeout = 10 * time.Second
+	ackInterval  = 10 * time.Millisecond
+	acksWait     = 5 * ackInterval  // until acknowledgements have left
+	steadyAfter  = 10 * time.Second // a connection that stood so long begins its waits anew
+	readBytes    = 16 << 10
 )
 
 // resumedMax bounds the messages beyond the receive maximum that wait: some brokers, Mosquitto 2.0.11 among them, send all
@@ -219,13 +221,27 @@ func (c *client) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 		}
 		conn = secure
 	}
-	return packets.NewThreadSafeConn(&bufferedConn{conn, bufio.NewReaderSize(conn, readBytes)}), nil
+	return newBufferedConn(conn, writeTimeout), nil
 }
 
-// bufferedConn reads ahead: heads of packets are read byte by byte.
+// bufferedConn reads ahead: heads of packets are read byte by byte. A write that the broker does not take ends the connection, or
+// whoever says goodbye would wait behind it.
 type bufferedConn struct {
 	net.Conn
-	reader *bufio.Reader
+	reader   *bufio.Reader
+	writeMax time.Duration
+}
+
+func newBufferedConn(conn net.Conn, writeMax time.Duration) net.Conn {
+	return packets.NewThreadSafeConn(&bufferedConn{conn, bufio.NewReaderSize(conn, readBytes), writeMax})
+}
+
+// Write implements io.Writer.
+func (b *bufferedConn) Write(p []byte) (int, error) {
+	if err := b.SetWriteDeadline(time.Now().Add(b.writeMax)); err != nil {
+		return 0, err
+	}
+	return b.Conn.Write(p)
 }
 
 // Read implements io.Reader.
