@@ -95,8 +95,8 @@ func emptyName(name string) error {
 // read reads the section of one database from a file.
 func (s *settings) read(v rulefile.Value) error {
 	err := v.Fields(map[string]func(rulefile.Value) error{
-		"retention":              func(v rulefile.Value) (err error) { s.retention, err = readSpan(v); return err },
-		"raw":                    func(v rulefile.Value) (err error) { s.raw, err = readRaw(v); return err },
+		"retention":              func(v rulefile.Value) (err error) { s.retention, err = readSpan(v, RetentionMin, "1h"); return err },
+		"raw":                    func(v rulefile.Value) (err error) { s.raw, err = readSpan(v, RawMin, "1d"); return err },
 		"series-max":             countInto(&s.limits.SeriesMax),
 		"series-per-second-max":  countInto(&s.limits.SeriesPerSecondMax),
 		"samples-per-second-max": countInto(&s.limits.SamplesPerSecondMax),
@@ -131,30 +131,16 @@ func orUnlimited(n *int64, err error) error {
 	return err
 }
 
-// readSpan reads a retention; 0 is for ever.
-func readSpan(v rulefile.Value) (time.Duration, error) {
+// readSpan reads how long something is kept, at least as long as shortest, which written is the text of; 0 is for ever.
+func readSpan(v rulefile.Value, shortest time.Duration, written string) (time.Duration, error) {
 	d, err := v.Span()
 	switch {
 	case err != nil:
 		return 0, err
 	case d == 0:
 		return Unlimited, nil
-	case d < RetentionMin:
-		return 0, v.Errorf("%v is too short: write 0, for ever, or at least 1h", d)
-	}
-	return d, nil
-}
-
-// readRaw reads for how long all samples are kept; 0 is for ever.
-func readRaw(v rulefile.Value) (time.Duration, error) {
-	d, err := v.Span()
-	switch {
-	case err != nil:
-		return 0, err
-	case d == 0:
-		return Unlimited, nil
-	case d < RawMin:
-		return 0, v.Errorf("%v is too short: write 0, for ever, or at least 1d", d)
+	case d < shortest:
+		return 0, v.Errorf("%v is too short: write 0, for ever, or at least %s", d, written)
 	}
 	return d, nil
 }
@@ -202,8 +188,8 @@ func readRetentionRule(v rulefile.Value) (retentionRule, error) {
 	err := v.Fields(map[string]func(rulefile.Value) error{
 		"database":  into(&rule.database),
 		"metric":    into(&rule.metric),
-		"retention": func(v rulefile.Value) (err error) { rule.retention, err = readSpan(v); return err },
-		"raw":       func(v rulefile.Value) (err error) { rule.raw, err = readRaw(v); return err },
+		"retention": func(v rulefile.Value) (err error) { rule.retention, err = readSpan(v, RetentionMin, "1h"); return err },
+		"raw":       func(v rulefile.Value) (err error) { rule.raw, err = readSpan(v, RawMin, "1d"); return err },
 	})
 	err = errors.Join(err, checkRaw(v, rule.raw, rule.retention))
 	if err == nil && rule.retention == 0 {
