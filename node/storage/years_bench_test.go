@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -67,10 +68,37 @@ func yearValue(day, i int64, id int) int64 { return (i*i+day*7+int64(id))%977 + 
 
 // BenchmarkDaysOfYears asks for windows by day over ten years of eight series with a sample each
 // minute. Disk-B/op is what a query reads that finds no segment in memory.
-func BenchmarkDaysOfYears(b *testing.B) {
+func BenchmarkDaysOfYears(b *testing.B) { benchmarkYears(b, false) }
+
+// BenchmarkDaysOfThinnedYears asks for the same where of each hour the last sample is kept, beside rollups of all. B/sample is of
+// the samples that were written.
+func BenchmarkDaysOfThinnedYears(b *testing.B) { benchmarkYears(b, true) }
+
+// thinYears thins all files of writeYears.
+func thinYears(tb testing.TB, e *Engine) {
+	tb.Helper()
+	index := e.AppliedIndexes()[0] + 1
+	cuts := retention.Cuts{OtherMs: rollupStartMs + (tenYears+31)*segment.DayMs}
+	if err := e.Apply(0, &entry.Entry{Kind: entry.ThinCuts, Term: 1, Index: index, Body: retention.Encode(&cuts)}); err != nil {
+		tb.Fatal(err)
+	}
+	_, err := e.PrepareThin(func() error { return e.Checkpoint(Checkpoint{Applied: []uint64{index}, SealAll: true}) })
+	for more := true; more && err == nil; {
+		more, err = e.Compact(context.Background(), rollupStartMs+(tenYears+100)*segment.DayMs)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func benchmarkYears(b *testing.B, thinned bool) {
 	const ids, stepMs = 8, 60_000
 	o := Options{FS: vfs.OS(), Dir: filepath.Join(b.TempDir(), "data"), Shards: 1, SyncLog: func() error { return nil }}
-	if err := writeYears(b, o, ids, stepMs).Close(); err != nil {
+	e := writeYears(b, o, ids, stepMs)
+	if thinned {
+		thinYears(b, e)
+	}
+	if err := e.Close(); err != nil {
 		b.Fatal(err)
 	}
 	files, samples := segmentBytes(b, o.Dir), ids*tenYears*segment.DayMs/stepMs
@@ -94,8 +122,12 @@ func BenchmarkDaysOfYears(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer e.Close()
+			want := ids * tenYears * segment.DayMs / c.widthMs
+			if thinned && c.aggregates == 0 {
+				want -= ids // the sample of the first step is not the last one of its hour
+			}
 			query := func() {
-				windows := 0
+				windows := int64(0)
 				request := &scan.Request{
 					Selector: scan.Selector{Metric: "cpu.usage"}, FromMs: rollupStartMs, ToMs: rollupStartMs + tenYears*segment.DayMs - 1,
 				}
@@ -104,8 +136,8 @@ func BenchmarkDaysOfYears(b *testing.B) {
 				} else {
 					request.Steps = &scan.Steps{FirstMs: request.FromMs, LastMs: request.ToMs, StepMs: c.widthMs, RangeMs: 300_000, Function: scan.StepNewest}
 				}
-				err := e.Scan(context.Background(), request, func(_ int, c *scan.Chunk) error { windows += len(c.Times); return nil })
-				if err != nil || windows != int(ids*tenYears*segment.DayMs/c.widthMs) {
+				err := e.Scan(context.Background(), request, func(_ int, c *scan.Chunk) error { windows += int64(len(c.Times)); return nil })
+				if err != nil || windows != want {
 					b.Fatal(windows, err)
 				}
 			}
