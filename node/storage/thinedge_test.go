@@ -186,3 +186,29 @@ func TestCutDuringRepair(t *testing.T) {
 		t.Errorf("%d samples in the hour after the repair, want 2", got)
 	}
 }
+
+// Files of one time that no other merge joins are joined to be thinned: one by one none of them could be, as others have samples
+// of the same hours.
+func TestThinJoins(t *testing.T) {
+	const dayMs = segment.DayMs
+	n, log := thinLab(t, 100*dayMs, 100*dayMs+600_000, 100*dayMs+1200_000)
+	log.put(log.keys[:1], 100*dayMs+1800_000)
+	log.put(log.keys[:1], 100*dayMs+2*segment.HourMs)
+	n.apply(0, math.MaxInt)
+	n.seal()
+	n.compactBounded()
+	if files := len(n.e.files.Present().Segments); files < 2 {
+		t.Fatalf("%d files of one day: this test wants more", files)
+	}
+	log.cutHours(102 * dayMs)
+	n.thin()
+	segments := n.e.files.Present().Segments
+	if len(segments) != 1 || !segments[0].Thinned || segments[0].Samples != 3 { // of the hours 0, 2 and 12
+		t.Fatalf("%+v", segments)
+	}
+	n.check("thinned")
+	if counts := n.hourCounts(); counts[100*dayMs] != 4 {
+		t.Fatalf("%v", counts)
+	}
+	n.end()
+}

@@ -1,32 +1,78 @@
 package compact
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// planThin returns the job that thins a segment which a cut has passed since it was written. It waits until nothing else has
-// samples of the time: what is thinned is never put together with other samples of the same hour.
+// planThin returns the job that thins a segment which a cut has passed since it was written, together with all that may have samples of
+// its series and times: what is thinned is never put together with other samples of the same hour later.
 func (c *Compactor) planThin(m *manifest.Manifest, limits *jobLimits) (segment.Job, bool) {
 	cuts := c.o.Thin()
+	seen := map[string]bool{} // with others, in a job that cannot be done
 	for i := range m.Segments {
 		s := &m.Segments[i]
-		if s.Damaged || s.Level == math.MaxUint8 || !keepsDays(s.Partition) || !limits.allow(s) {
+		if seen[s.Name] || !limits.allow(s) {
 			continue
 		}
 		w, ok := cuts.MergedInto(s, c.o.Hosts)
 		before := m.Thinned[s.Name]
-		if !ok || w.Passed == 0 || before.Rules == w.Rules && before.Passed >= w.Passed || !alone(m.Segments, []segment.Meta{*s}) {
+		if !ok || w.Passed == 0 || before.Rules == w.Rules && before.Passed >= w.Passed {
 			continue
 		}
-		job := rewriteJob(s, "thin")
-		job.Rollups = true
-		return job, true
+		inputs := together(m.Segments, s)
+		if job, ok := thinJob(inputs); ok && job.Bytes() <= limits.freeingBytesMax {
+			return job, true
+		}
+		for j := range inputs {
+			seen[inputs[j].Name] = true
+		}
 	}
 	return segment.Job{}, false
+}
+
+// thinJob returns the job that makes one run of segments, if they can be: one of them has a partition that covers those of all.
+func thinJob(inputs []segment.Meta) (segment.Job, bool) {
+	slices.SortFunc(inputs, func(a, b segment.Meta) int {
+		return cmp.Or(cmp.Compare(a.SequenceLow, b.SequenceLow), cmp.Compare(a.SequenceHigh, b.SequenceHigh), cmp.Compare(a.StartMs, b.StartMs), cmp.Compare(a.ShardLow, b.ShardLow))
+	})
+	job := segment.Job{Inputs: inputs, Partition: inputs[0].Partition, Rollups: true, Reason: "thin"}
+	for i := range inputs {
+		s := &inputs[i]
+		if s.Damaged || s.Level == math.MaxUint8 {
+			return segment.Job{}, false
+		}
+		if s.Covers(job.Partition) {
+			job.Partition = s.Partition
+		}
+		job.Level, job.BlockSamples, job.Dense = max(job.Level, s.Level+1), max(job.BlockSamples, s.BlockSamples), job.Dense || s.Dense
+	}
+	covered := !slices.ContainsFunc(inputs, func(s segment.Meta) bool { return !job.Partition.Covers(s.Partition) })
+	return job, covered && keepsDays(job.Partition) && len(inputs) <= segment.InputsMax
+}
+
+// together returns the segments that may have samples of the series and times of one, or of one of these.
+func together(segments []segment.Meta, of *segment.Meta) []segment.Meta {
+	found, isFound := []segment.Meta{*of}, map[string]bool{of.Name: true}
+	for at := 0; at < len(found); at++ {
+		for i := range segments {
+			if s := &segments[i]; !isFound[s.Name] && share(s, &found[at]) {
+				isFound[s.Name] = true
+				found = append(found, *s)
+			}
+		}
+	}
+	return found
+}
+
+// share reports whether two segments may have samples of one series and time.
+func share(a, b *segment.Meta) bool {
+	return a.Overlaps(b.Partition) && a.ShardLow <= b.ShardHigh && b.ShardLow <= a.ShardHigh
 }
 
 // keepsDays reports whether files of a partition have rollups by day.
@@ -63,7 +109,7 @@ func alone(segments, inputs []segment.Meta) bool {
 		for j := range inputs {
 			in := &inputs[j]
 			isInput = isInput || in.Name == s.Name
-			overlaps = overlaps || s.Overlaps(in.Partition) && s.ShardLow <= in.ShardHigh && in.ShardLow <= s.ShardHigh
+			overlaps = overlaps || share(s, in)
 		}
 		if overlaps && !isInput {
 			return false
