@@ -87,7 +87,7 @@ first=/operator/controller$
 light=$(printf '%s\n' "$all" | grep "$first" && printf '%s\n' "$all" | grep -v '/e2e/' | grep -v "$first")
 # Packages with one goroutine, in which the race detector finds nothing; hack/checks holds the list to that.
 sequential=$(sed "s|^|$(go list -m)/|" hack/scripts/sequential.txt)
-raced=$(printf '%s\n' "$light" | grep -v '/hack/checks$' | grep -vxF "$sequential")
+raced=$(printf '%s\n' "$light" | grep -Ev '/(hack/checks|api/processor)$' | grep -vxF "$sequential")
 processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|realinput|ui|attack)$')
 peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|realinput|ui)$')
 
@@ -147,6 +147,8 @@ stage waiting await
 # From here on one at a time: attackers have the idle priority, and would be starved by what
 # computes, and the fuzzer's work is measured in time.
 unset CGO_ENABLED
+# This one asks the kernel for slices of threads, which those of the idle priority do not have.
+stage processor go_test processor -race -tags invariants ./api/processor
 stage attack-core go_test attack-core -count=1 -race -tags invariants -timeout 40m ./e2e/attack
 stage fuzz-short hack/scripts/fuzz.sh short
 if [ "$tier" = all ]; then

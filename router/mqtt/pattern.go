@@ -142,7 +142,10 @@ func (p *pattern) match(topic string) (values []named, ok bool) {
 			values = append(values, named{l.name, part})
 		}
 	}
-	return values, !more
+	if more {
+		return nil, false
+	}
+	return values, true
 }
 
 // metricOf returns the metric that named levels make: those of that name, joined.

@@ -70,7 +70,7 @@ func TestNamedLevels(t *testing.T) {
 }
 
 func FuzzPattern(f *testing.F) {
-	for _, seed := range [][2]string{{"a/{b}/+/#", "a/x/y/z"}, {"{metric#}", ""}, {"$SYS/#", "$SYS/a"}, {"+/{a}", "$x/b"}, {"{", "{"}, {"#/a", "a"}} {
+	for _, seed := range [][2]string{{"a/{b}/+/#", "a/x/y/z"}, {"{metric#}", ""}, {"$SYS/#", "$SYS/a"}, {"+/{a}", "$x/b"}, {"{", "{"}, {"#/a", "a"}, {"{a}", "/"}} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, text, topic string) {
