@@ -29,15 +29,6 @@ func planThin(rules []tenancy.RetentionRule, now time.Time) *retention.Cuts {
 	return cuts
 }
 
-// latestMs returns the latest cut of a list.
-func latestMs(cuts *retention.Cuts) int64 {
-	latest := cuts.OtherMs
-	for i := range cuts.Rules {
-		latest = max(latest, cuts.Rules[i].CutMs)
-	}
-	return latest
-}
-
 // thin has the last sample of each hour kept where rules say so, beside rollups: it proposes cuts, which all replicas of a shard have
 // in common, and lets compactions thin files by those that are in force.
 func (n *Node) thin(ctx context.Context) error {
@@ -68,7 +59,7 @@ func (n *Node) proposeThin(ctx context.Context) error {
 	if !n.peers.all(thinsKept) {
 		return nil // others hear of it, and do the same
 	}
-	latest := latestMs(cuts)
+	latest := cuts.Most()
 	if latest == retention.NoCut {
 		return nil
 	}

@@ -82,15 +82,7 @@ func (e *Engine) LetsForget() bool { return e.forgets.Load() }
 // LetForget makes the format of the folder one that allows forgotten series, so that an older program refuses it.
 // Until then no entry that forgets may come into the log of a shard that has a replica here. Errors are those of the disk.
 func (e *Engine) LetForget() error {
-	edit := e.files.Edit()
-	defer edit.End()
-	if edit.Present().Forgets() {
-		return nil
-	}
-	if err := edit.Resolve(); err != nil {
-		return err
-	}
-	return edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) { m.LetForget() })
+	return e.allow((*manifest.Manifest).Forgets, (*manifest.Manifest).LetForget)
 }
 
 // LetsThin and LetThin are for thinned hours what LetsForget and LetForget are for forgotten series.
@@ -98,15 +90,20 @@ func (e *Engine) LetsThin() bool { return e.thins.Load() }
 
 // LetThin is described with LetsThin.
 func (e *Engine) LetThin() error {
+	return e.allow((*manifest.Manifest).Thins, (*manifest.Manifest).LetThin)
+}
+
+// allow makes the format of the folder one that allows something, unless it does already.
+func (e *Engine) allow(allowed func(*manifest.Manifest) bool, let func(*manifest.Manifest)) error {
 	edit := e.files.Edit()
 	defer edit.End()
-	if edit.Present().Thins() {
+	if allowed(edit.Present()) {
 		return nil
 	}
 	if err := edit.Resolve(); err != nil {
 		return err
 	}
-	return edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) { m.LetThin() })
+	return edit.Publish(manifest.FailPublish, let)
 }
 
 // EmptyWalk finds series that seem to have no samples, a part of the series table after the other.

@@ -53,7 +53,7 @@ func thinJob(inputs []segment.Meta) (segment.Job, bool) {
 		job.Level, job.BlockSamples, job.Dense = max(job.Level, s.Level+1), max(job.BlockSamples, s.BlockSamples), job.Dense || s.Dense
 	}
 	covered := !slices.ContainsFunc(inputs, func(s segment.Meta) bool { return !job.Partition.Covers(s.Partition) })
-	return job, covered && keepsDays(job.Partition) && len(inputs) <= segment.InputsMax
+	return job, covered && job.Partition.HasDays() && len(inputs) <= segment.InputsMax
 }
 
 // together returns the segments that may have samples of the series and times of one, or of one of these.
@@ -75,13 +75,11 @@ func share(a, b *segment.Meta) bool {
 	return a.Overlaps(b.Partition) && a.ShardLow <= b.ShardHigh && b.ShardLow <= a.ShardHigh
 }
 
-// keepsDays reports whether files of a partition have rollups by day.
-func keepsDays(p segment.Partition) bool { return p.EndMs-p.StartMs >= segment.DayMs }
-
 // thinCuts returns the cuts that a job's output is thinned by, if there is reason to; nil: it is not. The version has all
 // samples and deletes from before the cuts.
 func thinCuts(job *segment.Job, v *manifest.Version, cuts *retention.Snapshot) *retention.Snapshot {
-	if !job.Rollups || !keepsDays(job.Partition) {
+	passes := func(table *retention.Table) bool { return table.Most() > job.Partition.StartMs }
+	if !job.Rollups || !job.Partition.HasDays() || !slices.ContainsFunc(cuts.Rules, passes) {
 		return nil
 	}
 	metas := make([]segment.Meta, 0, len(v.Segments)+len(v.Missing))
@@ -94,12 +92,7 @@ func thinCuts(job *segment.Job, v *manifest.Version, cuts *retention.Snapshot) *
 	if !alone(metas, job.Inputs) {
 		return nil
 	}
-	for _, table := range cuts.Rules {
-		if table.Most() > job.Partition.StartMs {
-			return cuts
-		}
-	}
-	return nil
+	return cuts
 }
 
 // alone reports whether no segment but the inputs themselves may have samples of the series and times of some inputs.

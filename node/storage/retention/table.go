@@ -169,12 +169,17 @@ func matchersAmong(tables []*Table, list *Cuts) *matchers {
 	return nil
 }
 
+// Most returns the latest cut of a list.
+func (c *Cuts) Most() int64 {
+	_, most := c.bounds()
+	return most
+}
+
 // Most returns the latest of all cuts of a table, which may be nil.
 func (t *Table) Most() int64 {
 	latest := int64(NoCut)
 	for i := range t.Lists() {
-		_, most := t.lists[i].bounds()
-		latest = max(latest, most)
+		latest = max(latest, t.lists[i].Most())
 	}
 	return latest
 }

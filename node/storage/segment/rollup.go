@@ -251,11 +251,11 @@ type rollupBuilder struct {
 
 func (b *rollupBuilder) init(m *Meta) {
 	b.originMs = floorTo(m.StartMs, HourMs)
-	b.withDays = m.hasDays()
+	b.withDays = m.HasDays()
 }
 
-// hasDays reports whether rollups of days are kept: a narrower partition has hours only.
-func (p Partition) hasDays() bool { return p.EndMs-p.StartMs >= DayMs }
+// HasDays reports whether rollups of days are kept: a narrower partition has hours only.
+func (p Partition) HasDays() bool { return p.EndMs-p.StartMs >= DayMs }
 
 // moveTo closes the open hour, and the open day, if hourMs lies behind it. It reports whether pieceFull has become true.
 func (b *rollupBuilder) moveTo(hourMs int64) (full bool) {

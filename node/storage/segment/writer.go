@@ -32,7 +32,7 @@ func (o *Options) meta() (Meta, error) {
 	m := Meta{
 		Partition: o.Partition, Level: o.Level, SequenceLow: o.SequenceLow, SequenceHigh: o.SequenceHigh,
 		BlockSamples: o.BlockSamples, Dense: o.Dense, Rollups: o.Rollups, ScanSums: o.Rollups, DayDigests: o.Rollups,
-		DayRollups: o.Rollups && o.hasDays(), HourEnds: o.Rollups, Thinned: o.Thinned,
+		DayRollups: o.Rollups && o.HasDays(), HourEnds: o.Rollups, Thinned: o.Thinned,
 	}
 	if m.BlockSamples == 0 {
 		m.BlockSamples = codec.BlockSamples
