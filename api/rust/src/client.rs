@@ -11,11 +11,10 @@ use crate::endpoint::Endpoints;
 use crate::error::{Error, ErrorKind, WriteCause, WriteError};
 use crate::model::{Chunk, Sample, Series};
 use crate::name::Name;
-use crate::options::{ClientBuilder, Settings, WriteLevel};
+use crate::options::{Settings, WriteLevel};
 use crate::proto::{self, NameKind};
 use crate::query::{Names, Query, Read, Selector, last_message, series_message};
 use crate::session::Session;
-use crate::writer::WriterBuilder;
 
 const WRITE: Method<proto::WriteRequest, proto::WriteResponse> = Method::new("/tickmesh.v1.WriteService/Write");
 const SCAN: Method<proto::ScanRequest, proto::ScanResponse> = Method::new("/tickmesh.v1.QueryService/Scan");
@@ -31,7 +30,7 @@ const DELETE: Method<proto::DeleteRequest, proto::DeleteResponse> = Method::new(
 /// It belongs to the Tokio runtime in which it is used first. The future of each call may be dropped: the call then
 /// ends, and of a write nobody knows whether it was written.
 #[derive(Clone)]
-pub struct Client(Arc<Shared>);
+pub struct Client(pub(crate) Arc<Shared>);
 
 /// What clones and writers share.
 pub(crate) struct Shared {
@@ -48,25 +47,6 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Begins the options of a client of these endpoints: the addresses, `host:port`, of the gRPC ports of routers, or
-    /// of one standalone server.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickmesh::Client;
-    ///
-    /// let client = Client::builder(["router-1:6183", "router-2:6183"])
-    ///     .write_timeout(Duration::from_secs(300))
-    ///     .build()?;
-    ///
-    /// // A token would cross the network for everybody to read.
-    /// assert!(Client::builder(["router-1:6183"]).token("t").build().is_err());
-    /// # Ok::<(), tickmesh::Error>(())
-    /// ```
-    pub fn builder(endpoints: impl IntoIterator<Item = impl Into<String>>) -> ClientBuilder {
-        ClientBuilder::new(endpoints.into_iter().map(Into::into).collect())
-    }
-
     pub(crate) fn of(endpoints: Endpoints, settings: Settings) -> Self {
         Self(Arc::new(Shared {
             calls: Calls::new(endpoints, settings),
@@ -102,12 +82,6 @@ impl Client {
             }
         }
         lost.into_result()
-    }
-
-    /// Begins the options of a [`Writer`](crate::Writer), which gathers samples into batches and sends them in the
-    /// background.
-    pub fn writer(&self) -> WriterBuilder {
-        WriterBuilder::new(self.0.clone())
     }
 
     /// Returns samples, or windows, as they arrive; the chunks of one series come in order of time, without another

@@ -5,6 +5,7 @@
 mod answer;
 mod backoff;
 mod batch;
+mod builder;
 mod calls;
 mod client;
 mod connect;
@@ -23,10 +24,11 @@ mod vectors;
 mod writer;
 
 pub use answer::Answer;
+pub use builder::ClientBuilder;
 pub use client::Client;
 pub use error::{Error, ErrorKind, RefusedSeries, WriteCause, WriteError};
 pub use model::{Chunk, Sample, Series, TIME_MS_MAX};
 pub use name::Name;
-pub use options::{ClientBuilder, Tls, WriteLevel};
+pub use options::{Tls, WriteLevel};
 pub use query::{Aggregate, Matcher, Names, Query, Read, Selector, Windows};
 pub use writer::{Writer, WriterBuilder};

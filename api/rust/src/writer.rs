@@ -8,7 +8,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::batch::{BATCH_BYTES_MAX, BATCH_POINTS_MAX, Batch, Delivered};
-use crate::client::Shared;
+use crate::client::{Client, Shared};
 use crate::error::{Error, ErrorKind, WriteCause, WriteError};
 use crate::model::{Sample, Series};
 use crate::options::DURATION_MAX;
@@ -23,6 +23,14 @@ pub struct WriterBuilder {
     batch_bytes: usize,
     batch_delay: Duration,
     buffer_points: Option<usize>,
+}
+
+impl Client {
+    /// Begins the options of a [`Writer`], which gathers samples into batches and sends them in the
+    /// background.
+    pub fn writer(&self) -> WriterBuilder {
+        WriterBuilder::new(self.0.clone())
+    }
 }
 
 impl fmt::Debug for WriterBuilder {
@@ -98,7 +106,7 @@ impl WriterBuilder {
 }
 
 /// Gathers samples into batches and sends them one after the other, so that of two samples with one series and time the
-/// later one counts. [`Client::writer`](crate::Client::writer) makes it.
+/// later one counts. [`Client::writer`] makes it.
 ///
 /// Its memory is bounded: it holds at most `buffer_points` samples. Dropping it gives up those that it holds: close it
 /// before.

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { errorOfMessage, type RefusedSeries, TickmeshError } from "./errors.js";
+import { errorOfMessage, TickmeshError } from "./errors.js";
 import type { BatchId, Batch as BatchMessage, WriteLevel, WriteResult } from "./generated/tickmesh/v1/write.js";
 import { type Sample, type Series, TIME_MS_MAX } from "./model.js";
+import type { RefusedSeries } from "./writeerror.js";
 
 /** Bounds of a batch, which fits a message. */
 export const BATCH_POINTS_MAX = 50_000;

@@ -1,6 +1,6 @@
 import { BATCH_BYTES_MAX, BATCH_POINTS_MAX, Batch, checkSample, type Delivered, Session } from "./batch.js";
 import { Calls, type Ended, Waits } from "./calls.js";
-import { errorOfCall, PartialError, type RefusedSeries, TickmeshError, WriteError } from "./errors.js";
+import { errorOfCall, PartialError, TickmeshError } from "./errors.js";
 import { type ListNamesRequest, NameKind, type ScanRequest } from "./generated/tickmesh/v1/query.js";
 import { WriteLevel, type WriteRequest, type WriteResult } from "./generated/tickmesh/v1/write.js";
 import {
@@ -15,6 +15,7 @@ import {
 } from "./model.js";
 import { type ClientOptions, type Settings, settingsOf, type WriterOptions, writerSettingsOf } from "./options.js";
 import { decode, encode } from "./text.js";
+import { type RefusedSeries, WriteError } from "./writeerror.js";
 import { Writer } from "./writer.js";
 
 /** How an answer may be made. */

@@ -1,7 +1,6 @@
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { type ServiceError, status } from "@grpc/grpc-js";
 import { ErrorKind as Code, Error as ErrorMessage } from "./generated/tickmesh/v1/error.js";
-import type { Series } from "./model.js";
 
 /**
  * What an error means; see proto/tickmesh/v1/error.proto. After "unavailable", "overloaded" and "deadline" nobody
@@ -62,38 +61,6 @@ export class PartialError extends TickmeshError {
 
   constructor(readonly shards: readonly number[]) {
     super("partial", `the answer is not complete: ${shards.length} shards do not answer`);
-  }
-}
-
-/** The samples of one series that a server has left out of a batch, and why. */
-export interface RefusedSeries {
-  readonly series: Series;
-  readonly points: number;
-  readonly error: TickmeshError;
-}
-
-/**
- * What could not be written: points that were refused, or of which nobody knows whether they were written. Its kind is
- * that of the first of its causes, of which it has the first ones; there were total.
- */
-export class WriteError extends TickmeshError {
-  override readonly name = "WriteError";
-
-  constructor(
-    readonly points: number,
-    readonly causes: readonly (RefusedSeries | TickmeshError)[],
-    readonly total: number,
-  ) {
-    const first = causes[0];
-    const error = first instanceof TickmeshError ? first : first?.error;
-    const what = first instanceof TickmeshError || first === undefined ? "" : `${first.series} is refused: `;
-    super(
-      error?.kind ?? "internal",
-      `${points} points may not have been written, ${total} errors, the first: ${what}${error?.message}`,
-      0,
-      undefined,
-      { cause: error },
-    );
   }
 }
 

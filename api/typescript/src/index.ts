@@ -2,7 +2,7 @@
 
 export type { Ended } from "./calls.js";
 export { Client, type Names, type Query, type Read } from "./client.js";
-export { type ErrorKind, PartialError, type RefusedSeries, TickmeshError, WriteError } from "./errors.js";
+export { type ErrorKind, PartialError, TickmeshError } from "./errors.js";
 export {
   absent,
   type Chunk,
@@ -21,4 +21,5 @@ export {
   type Windows,
 } from "./model.js";
 export type { ClientOptions, TLS, WriterOptions } from "./options.js";
+export { type RefusedSeries, WriteError } from "./writeerror.js";
 export type { Writer } from "./writer.js";

@@ -1,8 +1,9 @@
 import { Batch, checkSample, type Delivered } from "./batch.js";
 import type { Ended } from "./calls.js";
-import { type RefusedSeries, TickmeshError, WriteError } from "./errors.js";
+import { TickmeshError } from "./errors.js";
 import type { Sample, Series } from "./model.js";
 import type { WriterOptions } from "./options.js";
+import { type RefusedSeries, WriteError } from "./writeerror.js";
 
 /** Bounds the errors that wait to be told. */
 const causesMax = 16;

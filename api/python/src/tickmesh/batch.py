@@ -51,7 +51,7 @@ class Batch:
         self._previous_ms = time_ms
 
     def to_message(self, session: int, counter: int, level: write_pb2.WriteLevel = MAJORITY) -> Any:
-        """Gives the message."""
+        """Returns the message."""
         return write_pb2.Batch(
             level=level,
             batch_id=write_pb2.BatchId(session=session, counter=counter),
@@ -62,7 +62,7 @@ class Batch:
         )
 
     def samples_of(self, handles: Set[int]) -> List[Sample]:
-        """Gives the samples of some series."""
+        """Returns the samples of some series."""
         series = list(self.series)
         found, time_ms = [], 0
         for handle, delta, value in zip(self.handles, self.deltas, self.values):
@@ -72,7 +72,7 @@ class Batch:
         return found
 
     def refusals(self, result: Any) -> Tuple[Optional[Batch], Optional[errors.TickmeshError], List[errors.RefusedSeries]]:
-        """Gives what a server has refused for now, to be sent again as a batch of its own, with why; and what it has
+        """Returns what a server has refused for now, to be sent again as a batch of its own, with why; and what it has
         refused for ever."""
         if not result.refused:
             return None, None, []
@@ -96,7 +96,7 @@ class Batch:
 
 
 class Session:
-    """Gives ids to batches. The session is drawn once."""
+    """Numbers batches. The session is drawn once."""
 
     def __init__(self) -> None:
         self.number = secrets.randbits(64) or 1
@@ -109,7 +109,7 @@ class Session:
         return not self._open or self._last + 1 - min(self._open) < _COUNTER_WINDOW
 
     def take(self) -> int:
-        """Gives the next counter, once it is near enough to the oldest one without an answer."""
+        """Returns the next counter, once it is near enough to the oldest one without an answer."""
         with self._changed:
             self._changed.wait_for(self.may_take)
             self._last += 1

@@ -83,7 +83,7 @@ class _Caller(
 
 
 def _authorization(token: Union[str, Callable[[], str], None], user: Optional[str], password: str) -> Optional[Callable[[], str]]:
-    """Gives what says who calls, or None when nothing does."""
+    """Returns what says who calls, or None when nothing does."""
     if token is not None and user is not None:
         raise ValueError("token and user: there can be one")
     if callable(token):
@@ -222,7 +222,7 @@ class Client:
         return next((e for e in turn if e.rests_to <= now), min(turn, key=lambda e: e.rests_to))
 
     def _wait(self, delay: float, error: errors.TickmeshError, deadline: float) -> float:
-        """Waits between attempts and gives the next delay. Raises error when the time would be over."""
+        """Waits between attempts and returns the next delay. Raises error when the time would be over."""
         pause = pause_of(delay, error.retry_after_ms / 1000)
         if time.monotonic() + pause > deadline:
             raise error
@@ -303,13 +303,13 @@ class Client:
         buffer_points: int = 100_000,
         fail_when_full: bool = False,
     ) -> Writer:
-        """Gives a Writer, which gathers samples into batches and sends them one after the other."""
+        """Returns a Writer, which gathers samples into batches and sends them one after the other."""
         return Writer(self, batch_points, batch_bytes, batch_delay, buffer_points, fail_when_full)
 
     # Queries.
 
     def _stream(self, begin: Callable[[_Endpoint, Optional[float]], Any], timeout: Optional[float]) -> Iterator[Any]:
-        """Gives the messages of an answer; until the first one it is tried again elsewhere."""
+        """Returns the messages of an answer; until the first one it is tried again elsewhere."""
         whole = self._call_timeout if timeout is None else timeout
         ended = object()
 
@@ -340,7 +340,7 @@ class Client:
         allow_partial: bool = False,
         timeout: Optional[float] = None,
     ) -> Iterator[Chunk]:
-        """Gives the samples in [from_ms, to_ms], or windows, of all series that match, as they arrive. An answer that
+        """Returns the samples in [from_ms, to_ms], or windows, of all series that match, as they arrive. An answer that
         ends without an exception is complete. With allow_partial, Partial is raised behind an answer that lacks
         shards."""
         request = query_pb2.ScanRequest(
@@ -364,14 +364,14 @@ class Client:
                 raise errors.Partial(list(message.shards_missing))
 
     def last(self, selector: Selector, from_ms: int = 0, *, timeout: Optional[float] = None) -> Iterator[Sample]:
-        """Gives the newest sample, from from_ms on, of each series that matches."""
+        """Returns the newest sample, from from_ms on, of each series that matches."""
         request = query_pb2.LastRequest(selector=selector.to_message(), from_ms=from_ms)
         for message in self._stream(lambda e, left: e.query.Last(request, timeout=left), timeout):
             for point in message.points:
                 yield Sample(Series.of_message(point.series), point.time_ms, point.value)
 
     def series(self, selector: Selector, limit: int = 0, *, timeout: Optional[float] = None) -> Iterator[Series]:
-        """Gives the series that match, at most limit of them (0: all)."""
+        """Returns the series that match, at most limit of them (0: all)."""
         request = query_pb2.ListSeriesRequest(selector=selector.to_message(), limit=limit)
         for message in self._stream(lambda e, left: e.query.ListSeries(request, timeout=left), timeout):
             for series in message.series:
@@ -390,23 +390,23 @@ class Client:
         return [decode(name) for message in messages for name in message.names]
 
     def databases(self, prefix: str = "", limit: int = 0) -> List[str]:
-        """Gives the databases that have series."""
+        """Returns the databases that have series."""
         return self._names(query_pb2.NAME_KIND_DATABASE, "", "", "", prefix, limit)
 
     def metrics(self, database: str = "", prefix: str = "", limit: int = 0) -> List[str]:
-        """Gives the metrics of a database."""
+        """Returns the metrics of a database."""
         return self._names(query_pb2.NAME_KIND_METRIC, database, "", "", prefix, limit)
 
     def tag_names(self, metric: str = "", database: str = "", prefix: str = "", limit: int = 0) -> List[str]:
-        """Gives the names of the tags of a metric, or of all metrics."""
+        """Returns the names of the tags of a metric, or of all metrics."""
         return self._names(query_pb2.NAME_KIND_TAG_NAME, database, metric, "", prefix, limit)
 
     def tag_values(self, tag: str = "", metric: str = "", database: str = "", prefix: str = "", limit: int = 0) -> List[str]:
-        """Gives the values of a tag, or of all tags."""
+        """Returns the values of a tag, or of all tags."""
         return self._names(query_pb2.NAME_KIND_TAG_VALUE, database, metric, tag, prefix, limit)
 
     def delete(self, selector: Selector, from_ms: int, to_ms: int) -> int:
-        """Hides the samples in [from_ms, to_ms] that were written before, and gives the number of series that had some,
+        """Hides the samples in [from_ms, to_ms] that were written before, and returns the number of series that had some,
         or may have had."""
         request = query_pb2.DeleteRequest(selector=selector.to_message(), from_ms=from_ms, to_ms=to_ms)
         response = self._call(lambda e, left: e.query.Delete(request, timeout=left), self._call_timeout)

@@ -170,7 +170,7 @@ _DETAILS = "grpc-status-details-bin"
 
 
 def of_message(message: Any) -> TickmeshError:
-    """Gives the error of a tickmesh.v1.Error. Unknown kinds are Internal."""
+    """Returns the error of a tickmesh.v1.Error. Unknown kinds are Internal."""
     kind = _kinds().get(message.kind, Internal)
     error = kind(message.message, message.retry_after_ms)
     if isinstance(error, QueryLimit):
@@ -179,7 +179,7 @@ def of_message(message: Any) -> TickmeshError:
 
 
 def of_call(error: grpc.RpcError) -> TickmeshError:
-    """Gives the error that a call ended with."""
+    """Returns the error that a call ended with."""
     message = _detail(error)
     if message is not None:
         return of_message(message)

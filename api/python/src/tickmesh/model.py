@@ -13,12 +13,12 @@ TIME_MS_MAX = (2**63 - 1) // 4
 
 
 def encode(text: str) -> bytes:
-    """Gives the bytes of a name. Surrogates stand for bytes that are no UTF-8."""
+    """Returns the bytes of a name. Surrogates stand for bytes that are no UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def decode(data: bytes) -> str:
-    """Gives the name of bytes; encode gives the bytes back."""
+    """Returns the name of bytes; encode returns the bytes again."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -59,7 +59,7 @@ class Series:
         return 32 + self._bytes + 12 * len(self.tags)
 
     def to_message(self) -> Any:
-        """Gives the message."""
+        """Returns the message."""
         return scan_pb2.Series(
             database=encode(self.database),
             metric=encode(self.metric),
@@ -68,7 +68,7 @@ class Series:
 
     @classmethod
     def of_message(cls, message: Any) -> Series:
-        """Gives the series of a message."""
+        """Returns the series of a message."""
         return cls(decode(message.metric), {decode(t.name): decode(t.value) for t in message.tags}, decode(message.database))
 
 
@@ -89,7 +89,7 @@ class Matcher:
     values: Tuple[str, ...] = ()
 
     def to_message(self) -> Any:
-        """Gives the message."""
+        """Returns the message."""
         return scan_pb2.Matcher(name=encode(self.name), kind=self.kind, values=[encode(v) for v in self.values])  # type: ignore[arg-type]
 
 
@@ -144,7 +144,7 @@ class Selector:
     exact: bool = False
 
     def to_message(self) -> Any:
-        """Gives the message."""
+        """Returns the message."""
         return scan_pb2.Selector(
             database=encode(self.database),
             metric=encode(self.metric or ""),
@@ -174,7 +174,7 @@ class Windows:
     origin_ms: int = 0
 
     def to_message(self) -> Any:
-        """Gives the message. ValueError for an unknown aggregate."""
+        """Returns the message. ValueError for an unknown aggregate."""
         unknown = set(self.aggregates) - set(_AGGREGATES)
         if unknown:
             raise ValueError(f"unknown aggregates {sorted(unknown)}; known are {sorted(_AGGREGATES)}")
@@ -200,7 +200,7 @@ class Chunk:
 
     @classmethod
     def of_message(cls, series: Series, columns: Any) -> Chunk:
-        """Gives the chunk of a message."""
+        """Returns the chunk of a message."""
         return cls(
             series,
             list(accumulate(columns.time_deltas_ms)),

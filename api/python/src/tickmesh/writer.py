@@ -5,16 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Deque, List, Optional
+from typing import Deque, List, Optional, Protocol
 
 from tickmesh import errors
 from tickmesh.batch import BYTES_MAX, POINTS_MAX, Batch, Session
 from tickmesh.model import Series
 
-if TYPE_CHECKING:
-    from tickmesh.client import Client
-
 _ERRORS_KEPT = 16
+
+
+class BatchWriter(Protocol):
+    """What a Writer needs of a Client."""
+
+    def write_batch(self, batch: Batch, session: Session) -> List[errors.RefusedSeries]:
+        """Writes a batch and returns what is refused for good. Raises what its last attempt failed with."""
 
 
 class Writer:
@@ -22,7 +26,13 @@ class Writer:
     the later one counts. For any number of threads. Client.writer makes it."""
 
     def __init__(
-        self, client: Client, batch_points: int, batch_bytes: int, batch_delay: float, buffer_points: int, fail_when_full: bool
+        self,
+        client: BatchWriter,
+        batch_points: int,
+        batch_bytes: int,
+        batch_delay: float,
+        buffer_points: int,
+        fail_when_full: bool,
     ) -> None:
         if not 1 <= batch_points <= POINTS_MAX or not 1 <= batch_bytes <= BYTES_MAX or buffer_points < 1 or batch_delay < 0:
             raise ValueError(f"batch_points is 1 to {POINTS_MAX}, batch_bytes 1 to {BYTES_MAX}, buffer_points at least 1")
@@ -65,7 +75,7 @@ class Writer:
                 self._submit()
 
     def _submit(self) -> None:
-        """Gives what is gathered to the thread. With the lock."""
+        """Hands what is gathered to the thread. With the lock."""
         if self._gathered:
             self._queue.append(self._gathered)
             self._batches += 1
