@@ -31,7 +31,7 @@ const (
 type Historian interface {
 	// History returns for each of some shards, nil for all, a mark that stands for every write
 	// that was answered before the call, and what has changed since an earlier mark of that
-	// shard, if since, sorted by shard, has one. A scan that begins after the answer gives
+	// shard, if since, sorted by shard, has one. A scan that begins after the answer reads
 	// what the mark stands for, or later states. The answer is sorted by shard. Errors: as
 	// those of a scan.
 	History(ctx context.Context, shards []uint16, since []Mark) ([]Change, error)

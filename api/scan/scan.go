@@ -242,9 +242,9 @@ type Source interface {
 	// Last visits the newest sample at or after fromMs of each series that matches.
 	Last(ctx context.Context, selector *Selector, fromMs int64, limits Limits, visit func(Point) error) error
 	// Series visits the keys that match, at most limit of them (0: all), and
-	// gives the number that match in all.
+	// returns the number that match in all.
 	Series(ctx context.Context, selector *Selector, limit int, visit func(series.Key) error) (total int64, err error)
-	// Metrics, TagNames and TagValues give sorted names that start with prefix,
+	// Metrics, TagNames and TagValues return sorted names that start with prefix,
 	// at most limit (0: all). An empty metric means all metrics, and for
 	// TagValues an empty name the values of all tags.
 	Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error)

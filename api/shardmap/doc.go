@@ -21,7 +21,7 @@
 //	M3  A replica keeps its raft id and role; a learner becomes what Intended says,
 //	    and that it was made for: a witness to be has no data. To change its role, or
 //	    what it learns for, a replica leaves, and comes back with a new raft id.
-//	M4  Members change only by settling, and by M6.
+//	M4  Members change only by Row.Published, and by M6.
 //	M5  Members and Intended have at least one full voter.
 //	M6  A group that has neither a leader nor a majority goes on from one copy when a row
 //	    names that copy's place alone, with a new raft id and in the next era. The row is

@@ -118,7 +118,7 @@ func (r Row) madeAs(m Member) bool {
 // WithIntended is the row with another aim. A member with raft id 0, or with one that
 // was not made for its role, is a new replica and gets the next raft id; the row is
 // valid only if its place is free (M3). Naming exactly the present members calls a move
-// off; the leader then confirms by settling.
+// off; the leader then publishes them (Row.Published).
 func (r Row) WithIntended(intended []Member) Row {
 	next := r.Clone()
 	next.Version++

@@ -9,7 +9,7 @@ import (
 )
 
 // An answer in part: with a node gone that had the only copy of its shards, a query fails,
-// and one that puts up with it is answered and says what is missing.
+// and one that accepts a partial answer is answered and says what is missing.
 func TestPartialAnswers(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)

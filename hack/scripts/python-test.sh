@@ -19,7 +19,7 @@ dir=$(mktemp -d)
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
 
-# address PORT gives where the server listens, once it does.
+# address PORT prints where the server listens, once it does.
 address() {
 	"$venv/bin/python" - "$dir/log" "$1" "$server" <<'PYTHON'
 import json, os, sys, time

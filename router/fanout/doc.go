@@ -1,6 +1,6 @@
 // Package fanout spreads a router's writes and reads over the nodes of a cluster.
-// Cluster is the ingest.Writer, the scan.Deleter and, with what a reader puts up
-// with, the scan.Source; its Resolver remembers series' ids.
+// Cluster is the ingest.Writer, the scan.Deleter and, at a read's
+// consistency, the scan.Source; its Resolver remembers series' ids.
 //
 //	c := fanout.New(fanout.Options{Self: …, Credentials: …, Logger: …, Registerer: …})
 //	go c.Follow(store.Watch(ctx))

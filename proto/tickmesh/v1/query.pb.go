@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// NameKind says what ListNames gives.
+// NameKind says what ListNames returns.
 type NameKind int32
 
 const (

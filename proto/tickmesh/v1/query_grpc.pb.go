@@ -34,20 +34,20 @@ const (
 //
 // QueryService answers questions about samples and series, and deletes.
 type QueryServiceClient interface {
-	// Scan gives the samples, or windows, of all series that match.
+	// Scan returns the samples, or windows, of all series that match.
 	Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScanResponse], error)
-	// Last gives the newest sample of each series that matches.
+	// Last returns the newest sample of each series that matches.
 	Last(ctx context.Context, in *LastRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LastResponse], error)
-	// ListSeries gives the series that match.
+	// ListSeries returns the series that match.
 	ListSeries(ctx context.Context, in *ListSeriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSeriesResponse], error)
-	// ListNames gives databases, metrics, names of tags or their values, in order.
+	// ListNames returns databases, metrics, names of tags or their values, in order.
 	ListNames(ctx context.Context, in *ListNamesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNamesResponse], error)
 	// Delete hides samples that were written before it.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// TakeSnapshot keeps what databases have at one moment of each shard, for ScanRequest.snapshot, until EndSnapshot, or
 	// until it was not used for a while. REFUSED: this server makes none.
 	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (*TakeSnapshotResponse, error)
-	// EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error.
+	// EndSnapshot frees the disk that a snapshot holds. One that is not there any more is no error.
 	EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error)
 }
 
@@ -171,20 +171,20 @@ func (c *queryServiceClient) EndSnapshot(ctx context.Context, in *EndSnapshotReq
 //
 // QueryService answers questions about samples and series, and deletes.
 type QueryServiceServer interface {
-	// Scan gives the samples, or windows, of all series that match.
+	// Scan returns the samples, or windows, of all series that match.
 	Scan(*ScanRequest, grpc.ServerStreamingServer[ScanResponse]) error
-	// Last gives the newest sample of each series that matches.
+	// Last returns the newest sample of each series that matches.
 	Last(*LastRequest, grpc.ServerStreamingServer[LastResponse]) error
-	// ListSeries gives the series that match.
+	// ListSeries returns the series that match.
 	ListSeries(*ListSeriesRequest, grpc.ServerStreamingServer[ListSeriesResponse]) error
-	// ListNames gives databases, metrics, names of tags or their values, in order.
+	// ListNames returns databases, metrics, names of tags or their values, in order.
 	ListNames(*ListNamesRequest, grpc.ServerStreamingServer[ListNamesResponse]) error
 	// Delete hides samples that were written before it.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// TakeSnapshot keeps what databases have at one moment of each shard, for ScanRequest.snapshot, until EndSnapshot, or
 	// until it was not used for a while. REFUSED: this server makes none.
 	TakeSnapshot(context.Context, *TakeSnapshotRequest) (*TakeSnapshotResponse, error)
-	// EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error.
+	// EndSnapshot frees the disk that a snapshot holds. One that is not there any more is no error.
 	EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error)
 	mustEmbedUnimplementedQueryServiceServer()
 }

@@ -8,7 +8,7 @@ type BusyError struct{ Reason string }
 
 func (e *BusyError) Error() string { return e.Reason + ": try again later" }
 
-// Why a query's context ended, as context.Cause gives it.
+// Why a query's context ended, as context.Cause returns it.
 var (
 	// ErrTimeout: the query ran into its time limit.
 	ErrTimeout = errors.New("the query took longer than its time limit: narrow its time range or its filters, or raise the limit")

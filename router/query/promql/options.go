@@ -21,7 +21,7 @@ type Options struct {
 	// Deleter removes series for /api/v1/admin/tsdb/delete_series; nil: refused, as
 	// Prometheus does without --web.enable-admin-api.
 	Deleter scan.Deleter
-	// WithConsistency returns the source for one request that puts up with something (parameters
+	// WithConsistency returns the source for one request that accepts a partial or old answer (parameters
 	// partial and stale_ms, or headers X-Tickmesh-Partial and X-Tickmesh-Stale-Ms), and
 	// tells, once its scans have ended, the shards that are missing. The answer names them
 	// in a warning and in the header X-Tickmesh-Missing-Shards. Nil: Source answers these

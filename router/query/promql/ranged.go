@@ -72,7 +72,7 @@ func (c *rangedCall) notes() (notes annotations.Annotations) {
 	return notes.Add(annotations.NewPossibleNonCounterInfo(metric, c.call.Args[0].PositionRange()))
 }
 
-// takeOut takes the calls out of an expression, which it changes, and gives them. None:
+// takeOut takes the calls out of an expression, which it changes, and returns them. None:
 // they are as well left to the engine.
 func takeOut(expr parser.Expr, s span) (parser.Expr, []*rangedCall) {
 	fit := true

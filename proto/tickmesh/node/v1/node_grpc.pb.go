@@ -58,13 +58,13 @@ type NodeServiceClient interface {
 	Exchange(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExchangeRequest, ExchangeResponse], error)
 	// Write carries frames; each is answered once, in any order.
 	Write(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WriteRequest, WriteResponse], error)
-	// Scan gives samples or windows of series, by shard.
+	// Scan returns samples or windows of series, by shard.
 	Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScanResponse], error)
-	// Last gives the newest samples of series, by shard.
+	// Last returns the newest samples of series, by shard.
 	Last(ctx context.Context, in *LastRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LastResponse], error)
-	// ListSeries gives keys, by shard.
+	// ListSeries returns keys, by shard.
 	ListSeries(ctx context.Context, in *ListSeriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSeriesResponse], error)
-	// ListNames gives databases, metrics, names of tags or their values.
+	// ListNames returns databases, metrics, names of tags or their values.
 	ListNames(ctx context.Context, in *ListNamesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNamesResponse], error)
 	// History tells which times of some shards have changed.
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
@@ -75,11 +75,11 @@ type NodeServiceClient interface {
 	EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error)
 	// Delete hides samples of some shards.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
-	// FetchShard gives the files of a shard.
+	// FetchShard returns the files of a shard.
 	FetchShard(ctx context.Context, in *FetchShardRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchShardResponse], error)
-	// Digest gives a digest of a shard's samples.
+	// Digest returns a digest of a shard's samples.
 	Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error)
-	// FetchRange gives the samples of a range of a shard.
+	// FetchRange returns the samples of a range of a shard.
 	FetchRange(ctx context.Context, in *FetchRangeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchRangeResponse], error)
 	// RepairShard has the node fetch a range of a shard from another full voter.
 	RepairShard(ctx context.Context, in *RepairShardRequest, opts ...grpc.CallOption) (*RepairShardResponse, error)
@@ -358,13 +358,13 @@ type NodeServiceServer interface {
 	Exchange(grpc.BidiStreamingServer[ExchangeRequest, ExchangeResponse]) error
 	// Write carries frames; each is answered once, in any order.
 	Write(grpc.BidiStreamingServer[WriteRequest, WriteResponse]) error
-	// Scan gives samples or windows of series, by shard.
+	// Scan returns samples or windows of series, by shard.
 	Scan(*ScanRequest, grpc.ServerStreamingServer[ScanResponse]) error
-	// Last gives the newest samples of series, by shard.
+	// Last returns the newest samples of series, by shard.
 	Last(*LastRequest, grpc.ServerStreamingServer[LastResponse]) error
-	// ListSeries gives keys, by shard.
+	// ListSeries returns keys, by shard.
 	ListSeries(*ListSeriesRequest, grpc.ServerStreamingServer[ListSeriesResponse]) error
-	// ListNames gives databases, metrics, names of tags or their values.
+	// ListNames returns databases, metrics, names of tags or their values.
 	ListNames(*ListNamesRequest, grpc.ServerStreamingServer[ListNamesResponse]) error
 	// History tells which times of some shards have changed.
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
@@ -375,11 +375,11 @@ type NodeServiceServer interface {
 	EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error)
 	// Delete hides samples of some shards.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
-	// FetchShard gives the files of a shard.
+	// FetchShard returns the files of a shard.
 	FetchShard(*FetchShardRequest, grpc.ServerStreamingServer[FetchShardResponse]) error
-	// Digest gives a digest of a shard's samples.
+	// Digest returns a digest of a shard's samples.
 	Digest(context.Context, *DigestRequest) (*DigestResponse, error)
-	// FetchRange gives the samples of a range of a shard.
+	// FetchRange returns the samples of a range of a shard.
 	FetchRange(*FetchRangeRequest, grpc.ServerStreamingServer[FetchRangeResponse]) error
 	// RepairShard has the node fetch a range of a shard from another full voter.
 	RepairShard(context.Context, *RepairShardRequest) (*RepairShardResponse, error)

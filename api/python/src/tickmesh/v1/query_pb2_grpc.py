@@ -77,28 +77,28 @@ class QueryServiceServicer(object):
     """
 
     def Scan(self, request, context):
-        """Scan gives the samples, or windows, of all series that match.
+        """Scan returns the samples, or windows, of all series that match.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Last(self, request, context):
-        """Last gives the newest sample of each series that matches.
+        """Last returns the newest sample of each series that matches.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSeries(self, request, context):
-        """ListSeries gives the series that match.
+        """ListSeries returns the series that match.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListNames(self, request, context):
-        """ListNames gives databases, metrics, names of tags or their values, in order.
+        """ListNames returns databases, metrics, names of tags or their values, in order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,7 +120,7 @@ class QueryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EndSnapshot(self, request, context):
-        """EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error.
+        """EndSnapshot frees the disk that a snapshot holds. One that is not there any more is no error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -4,7 +4,7 @@ import { formatTime } from "./format";
 const dayMs = 86400e3;
 
 /**
- * timeLabels gives the labels of moments (Unix milliseconds) that are so far apart: the
+ * timeLabels returns the labels of times (Unix milliseconds) that are so far apart: the
  * time of day, with the date below where it changes; dates alone where they are days apart.
  */
 export function timeLabels(moments: (number | null)[], apartMs: number): string[] {

@@ -98,7 +98,7 @@ function addSeries(result: Result, item: Record<string, unknown>): void {
 }
 
 /**
- * medianApart gives how far apart points usually are; null: there are too few. A window
+ * medianApart returns how far apart points usually are; null: there are too few. A window
  * without points is null in InfluxQL, also where windows are shorter than the time between
  * points: only what is missing for much longer than usual is a gap.
  */

@@ -21,7 +21,7 @@ import { Columns, Freshness, ScanLimits, Selector, Series, Windows } from "./sca
 
 export const protobufPackage = "tickmesh.v1";
 
-/** NameKind says what ListNames gives. */
+/** NameKind says what ListNames returns. */
 export enum NameKind {
   /** UNSPECIFIED - Not allowed. */
   UNSPECIFIED = 0,
@@ -1414,7 +1414,7 @@ export const EndSnapshotResponse: MessageFns<EndSnapshotResponse> = {
 /** QueryService answers questions about samples and series, and deletes. */
 export type QueryServiceService = typeof QueryServiceService;
 export const QueryServiceService = {
-  /** Scan gives the samples, or windows, of all series that match. */
+  /** Scan returns the samples, or windows, of all series that match. */
   scan: {
     path: "/tickmesh.v1.QueryService/Scan",
     requestStream: false,
@@ -1424,7 +1424,7 @@ export const QueryServiceService = {
     responseSerialize: (value: ScanResponse): Buffer => Buffer.from(ScanResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ScanResponse => ScanResponse.decode(value),
   },
-  /** Last gives the newest sample of each series that matches. */
+  /** Last returns the newest sample of each series that matches. */
   last: {
     path: "/tickmesh.v1.QueryService/Last",
     requestStream: false,
@@ -1434,7 +1434,7 @@ export const QueryServiceService = {
     responseSerialize: (value: LastResponse): Buffer => Buffer.from(LastResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): LastResponse => LastResponse.decode(value),
   },
-  /** ListSeries gives the series that match. */
+  /** ListSeries returns the series that match. */
   listSeries: {
     path: "/tickmesh.v1.QueryService/ListSeries",
     requestStream: false,
@@ -1444,7 +1444,7 @@ export const QueryServiceService = {
     responseSerialize: (value: ListSeriesResponse): Buffer => Buffer.from(ListSeriesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListSeriesResponse => ListSeriesResponse.decode(value),
   },
-  /** ListNames gives databases, metrics, names of tags or their values, in order. */
+  /** ListNames returns databases, metrics, names of tags or their values, in order. */
   listNames: {
     path: "/tickmesh.v1.QueryService/ListNames",
     requestStream: false,
@@ -1478,7 +1478,7 @@ export const QueryServiceService = {
       Buffer.from(TakeSnapshotResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): TakeSnapshotResponse => TakeSnapshotResponse.decode(value),
   },
-  /** EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error. */
+  /** EndSnapshot frees the disk that a snapshot holds. One that is not there any more is no error. */
   endSnapshot: {
     path: "/tickmesh.v1.QueryService/EndSnapshot",
     requestStream: false,
@@ -1491,13 +1491,13 @@ export const QueryServiceService = {
 } as const;
 
 export interface QueryServiceServer extends UntypedServiceImplementation {
-  /** Scan gives the samples, or windows, of all series that match. */
+  /** Scan returns the samples, or windows, of all series that match. */
   scan: handleServerStreamingCall<ScanRequest, ScanResponse>;
-  /** Last gives the newest sample of each series that matches. */
+  /** Last returns the newest sample of each series that matches. */
   last: handleServerStreamingCall<LastRequest, LastResponse>;
-  /** ListSeries gives the series that match. */
+  /** ListSeries returns the series that match. */
   listSeries: handleServerStreamingCall<ListSeriesRequest, ListSeriesResponse>;
-  /** ListNames gives databases, metrics, names of tags or their values, in order. */
+  /** ListNames returns databases, metrics, names of tags or their values, in order. */
   listNames: handleServerStreamingCall<ListNamesRequest, ListNamesResponse>;
   /** Delete hides samples that were written before it. */
   delete: handleUnaryCall<DeleteRequest, DeleteResponse>;
@@ -1506,25 +1506,25 @@ export interface QueryServiceServer extends UntypedServiceImplementation {
    * until it was not used for a while. REFUSED: this server makes none.
    */
   takeSnapshot: handleUnaryCall<TakeSnapshotRequest, TakeSnapshotResponse>;
-  /** EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error. */
+  /** EndSnapshot frees the disk that a snapshot holds. One that is not there any more is no error. */
   endSnapshot: handleUnaryCall<EndSnapshotRequest, EndSnapshotResponse>;
 }
 
 export interface QueryServiceClient extends Client {
-  /** Scan gives the samples, or windows, of all series that match. */
+  /** Scan returns the samples, or windows, of all series that match. */
   scan(request: ScanRequest, options?: Partial<CallOptions>): ClientReadableStream<ScanResponse>;
   scan(request: ScanRequest, metadata?: Metadata, options?: Partial<CallOptions>): ClientReadableStream<ScanResponse>;
-  /** Last gives the newest sample of each series that matches. */
+  /** Last returns the newest sample of each series that matches. */
   last(request: LastRequest, options?: Partial<CallOptions>): ClientReadableStream<LastResponse>;
   last(request: LastRequest, metadata?: Metadata, options?: Partial<CallOptions>): ClientReadableStream<LastResponse>;
-  /** ListSeries gives the series that match. */
+  /** ListSeries returns the series that match. */
   listSeries(request: ListSeriesRequest, options?: Partial<CallOptions>): ClientReadableStream<ListSeriesResponse>;
   listSeries(
     request: ListSeriesRequest,
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<ListSeriesResponse>;
-  /** ListNames gives databases, metrics, names of tags or their values, in order. */
+  /** ListNames returns databases, metrics, names of tags or their values, in order. */
   listNames(request: ListNamesRequest, options?: Partial<CallOptions>): ClientReadableStream<ListNamesResponse>;
   listNames(
     request: ListNamesRequest,
@@ -1566,7 +1566,7 @@ export interface QueryServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: TakeSnapshotResponse) => void,
   ): ClientUnaryCall;
-  /** EndSnapshot gives the disk back that a snapshot holds. One that is not there any more is no error. */
+  /** EndSnapshot frees the disk that a snapshot holds. One that is not there any more is no error. */
   endSnapshot(
     request: EndSnapshotRequest,
     callback: (error: ServiceError | null, response: EndSnapshotResponse) => void,
