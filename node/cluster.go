@@ -15,6 +15,9 @@ import (
 // does not fit is dropped, which Raft makes up for.
 func (n *Node) Receive(from string, envelope []byte) { n.loop.queue.receive(from, envelope) }
 
+// HeardClock takes what another node's clock has just said, in ms since 1970.
+func (n *Node) HeardClock(from string, timeMs int64) { n.clocks.Hear(from, timeMs) }
+
 // PeerUp reports that another node can be reached again.
 func (n *Node) PeerUp(peer string) { n.loop.queue.peer(peer, true) }
 

@@ -9,6 +9,9 @@ type Entries struct {
 	Thins   uint32 // those before whose cuts of each hour the last sample is kept
 }
 
+// entriesHeardMax bounds the nodes of which it is known before the first map names them.
+const entriesHeardMax = 4096
+
 // What a node knows of a kind of entries.
 const (
 	entriesUnderstood = 1
@@ -80,7 +83,7 @@ func (n *Node) HeardEntries(from string, known Entries) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.others == nil || p.others[from] {
-		if _, before := p.heard[from]; before || len(p.heard) < clocksMax {
+		if _, before := p.heard[from]; before || len(p.heard) < entriesHeardMax {
 			p.heard[from] = known
 		}
 	}

@@ -43,4 +43,4 @@ func (n *Node) HasCopies(shard uint16) bool {
 }
 
 // Problems lists what a person should know of this node, the worst first.
-func (n *Node) Problems() []string { return append(n.repair.Problems(), n.clocks.problems()...) }
+func (n *Node) Problems() []string { return append(n.repair.Problems(), n.clocks.Problems()...) }

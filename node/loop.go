@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/clocks"
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
@@ -79,7 +80,7 @@ type loop struct {
 	publish    chan struct{} // holds one signal
 
 	transfer    *transfer.Service
-	clocks      *clocks
+	clocks      *clocks.Clocks
 	peerEntries *peerEntries
 	refusals    refusals
 	stats       commitStats
@@ -100,7 +101,7 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 		log: n.log, engine: n.engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
 		queue: newQueue(&o.Memory), waiting: map[uint16]*swapWait{}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), publish: make(chan struct{}, 1),
-		transfer: n.transfer, clocks: &n.clocks, peerEntries: &n.peers,
+		transfer: n.transfer, clocks: n.clocks, peerEntries: &n.peers,
 	}
 	l.input.Applied = make([]uint64, shards)
 	l.syncer = newSyncer(n.log, l.queue.signal)
@@ -466,7 +467,7 @@ func (l *loop) adopt(m *shardmap.Map) error {
 		return err
 	}
 	others := l.machine.Others(m)
-	l.clocks.expect(len(others))
+	l.clocks.Expect(len(others))
 	l.peerEntries.expect(others)
 	l.machine.Adopt(m)
 	l.machine.Count(l.appliedNow())

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"math"
 
+	"github.com/tickmesh/tickmesh/node/clocks"
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/repair"
 	"github.com/tickmesh/tickmesh/node/storage"
@@ -28,7 +29,7 @@ type figures struct {
 	recovery                 Recovery
 	groups                   groupFigures
 	copies                   repair.Figures
-	clocks                   *clocks
+	clocks                   *clocks.Clocks
 	snapshots                snapshotFigures
 
 	sinceCheckpoint int64
@@ -64,7 +65,7 @@ func (n *Node) Collect(out chan<- prometheus.Metric) {
 		loop:   n.loop.figures.Load(),
 		engine: n.engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
 		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), queueMax: n.options.Memory.QueueBytes, seriesMax: n.engine.SeriesMax(), seriesRefused: n.limiter.Refused(), recovery: n.recovery, groups: n.groupFigures(),
-		copies: n.repair.Figures(), clocks: &n.clocks, snapshots: n.snapshotFigures(),
+		copies: n.repair.Figures(), clocks: n.clocks, snapshots: n.snapshotFigures(),
 	}
 	f.engine.Stats = f.engine.Plus(f.snapshots.reads)
 	for _, m := range n.metrics {
@@ -193,5 +194,12 @@ func fileMetrics() []metric {
 		counter("scans_total", "Scans.", func(f *figures) float64 { return float64(f.engine.Scans) }),
 		counter("scanned_samples_total", "Samples that scans read, rollups among them.", func(f *figures) float64 { return float64(f.engine.ScannedSamples) }),
 		counter("scanned_rollups_total", "Rollups or digests of an hour or a day that scans read instead of its samples.", func(f *figures) float64 { return float64(f.engine.ScannedRollups) }),
+	}
+}
+
+func clockMetrics() []metric {
+	return []metric{
+		gauge("clock_difference_seconds", "The greatest difference between this node's clock and another one's.", func(f *figures) float64 { return f.clocks.Difference().Seconds() }),
+		gauge("retention_held", "1 while retention waits, since this node's clock does not agree with most others, or with any sample, or was set ahead.", func(f *figures) float64 { return oneIf(f.clocks.Held()) }),
 	}
 }

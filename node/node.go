@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/node/clocks"
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/limits"
 	"github.com/tickmesh/tickmesh/node/repair"
@@ -117,7 +118,7 @@ type Node struct {
 
 	repair     *repair.Service
 	transfer   *transfer.Service
-	clocks     clocks
+	clocks     *clocks.Clocks
 	forgetting forgetting
 	peers      peerEntries
 
@@ -144,7 +145,7 @@ type Node struct {
 func Open(o Options) (*Node, error) {
 	n := &Node{options: withDefaults(o), metrics: nodeMetrics()}
 	n.logger = n.options.Logger
-	n.clocks.init(n.options.Clock)
+	n.clocks = clocks.New(n.options.Clock)
 	n.peers.init(n.options.NodeID)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())

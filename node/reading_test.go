@@ -271,7 +271,7 @@ func TestClocksOfMembers(t *testing.T) {
 	for i := range 24 {
 		put(i, nowMs-40*24*3600_000)
 	}
-	c.await("a to hold its retention", a.clocks.holds)
+	c.await("a to hold its retention", a.clocks.Held)
 	// What the others lead is cut by their clocks.
 	c.await("the others to cut", func() bool {
 		for shard := range uint16(testShards) {
@@ -304,65 +304,9 @@ func TestClocksOfMembers(t *testing.T) {
 		put(0, nowMs) // nodes that say nothing do not tell their clocks here
 		for shard := range uint16(testShards) {
 			if a.loop.groups[shard].leads.Load() && a.engine.ShardStats(shard).CutMs > 0 {
-				return !a.clocks.holds()
+				return !a.clocks.Held()
 			}
 		}
-		return a.groupFigures().leading == 0 && !a.clocks.holds()
+		return a.groupFigures().leading == 0 && !a.clocks.Held()
 	})
-}
-
-// TestJudgeClocks: a clock counts when more than half of those that were heard agree with
-// it, itself included.
-func TestJudgeClocks(t *testing.T) {
-	const year = 365 * 24 * time.Hour
-	for _, test := range []struct {
-		ahead  []time.Duration
-		others int
-		want   error
-	}{
-		{nil, 0, nil},
-		{nil, othersUnknown, errClockAlone},
-		{nil, 2, errClockAlone},
-		{[]time.Duration{0}, 2, nil},
-		{[]time.Duration{59 * time.Minute}, 1, nil},
-		{[]time.Duration{-61 * time.Minute}, 1, errClockDiffer},
-		{[]time.Duration{year, 0}, 2, nil},
-		{[]time.Duration{year, -year}, 2, errClockDiffer},
-		{[]time.Duration{year, year}, 2, errClockDiffer},
-		{[]time.Duration{year, year, 0, 0}, 4, nil},
-		{[]time.Duration{year, year, 0}, 4, errClockDiffer},
-	} {
-		if err := judgeClocks(test.ahead, test.others); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
-			t.Errorf("%v of %d: %v, want %v", test.ahead, test.others, err, test.want)
-		}
-	}
-}
-
-// TestClockThatIsSet sets a node's clock a year ahead just after it has agreed with the
-// others: what they have said by then does not make the new time right. What it has heard
-// it tells from the time that passed, and a node that has no map yet trusts no clock.
-func TestClockThatIsSet(t *testing.T) {
-	n := &Node{}
-	now := time.Now()
-	n.clocks.init(func() time.Time { return now })
-	if err := n.clocks.trust(now, 0, false); !errors.Is(err, errClockAlone) {
-		t.Fatalf("without a map: %v", err)
-	}
-	n.clocks.expect(2)
-	n.HeardClock("b", now.UnixMilli())
-	n.HeardClock("c", now.UnixMilli())
-	if err := n.clocks.trust(now, 0, false); err != nil {
-		t.Fatalf("all agree: %v", err)
-	}
-	now = now.Add(365 * 24 * time.Hour)
-	if err := n.clocks.trust(now, 0, false); !errors.Is(err, errClockDiffer) {
-		t.Fatalf("after its clock was set: %v", err)
-	}
-	if text := strings.Join(n.clocks.problems(), "\n"); !strings.Contains(text, "node b is 8760h0m0s behind") || n.clocks.difference() < 364*24*time.Hour {
-		t.Errorf("it says %q", text)
-	}
-	now = now.Add(-365 * 24 * time.Hour)
-	if err := n.clocks.trust(now, 0, false); err != nil {
-		t.Fatalf("it was set back: %v", err)
-	}
 }

@@ -96,7 +96,7 @@ func (n *Node) retain(ctx context.Context) error {
 	if firstMs := plan.firstMs(); firstMs != retention.NoCut {
 		keep, all = now.Sub(time.UnixMilli(firstMs)), n.engine.AllBefore(firstMs, now.UnixMilli())
 	}
-	if untrusted := n.clocks.trust(now, keep, all); untrusted != nil { // found out in any case: it is told to people
+	if untrusted := n.clocks.Trust(now, keep, all); untrusted != nil { // found out in any case: it is told to people
 		return n.engine.Retain()
 	}
 	err := n.cut(ctx, &plan)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/clocks"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -349,9 +350,7 @@ func fillLog(t *testing.T, n *Node, timeMs int64) {
 
 // believeClock makes the node's clock one that has said for long that all samples are too old.
 func (n *Node) believeClock() {
-	n.clocks.mu.Lock()
-	defer n.clocks.mu.Unlock()
-	n.clocks.mu.doubt -= clockDoubtMax
+	n.clocks.SetSteady(func(time.Time) time.Duration { return 200 * 365 * 24 * time.Hour })
 }
 
 // TestClockThatJumpsAlone: a node without others, whose clock jumps by years, keeps what it has
@@ -370,8 +369,8 @@ func TestClockThatJumpsAlone(t *testing.T) {
 		if err := n.retain(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(contents(t, n)[string(testKey(1))]) > 0; got != want || n.clocks.holds() != (want && clock.ms.Load() != nowMs) {
-			t.Errorf("%s the samples are there: %v, held: %v", what, got, n.clocks.holds())
+		if got := len(contents(t, n)[string(testKey(1))]) > 0; got != want || n.clocks.Held() != (want && clock.ms.Load() != nowMs) {
+			t.Errorf("%s the samples are there: %v, held: %v", what, got, n.clocks.Held())
 		}
 	}
 	kept("before", true)
@@ -401,17 +400,15 @@ func TestClockThatIsSetAlone(t *testing.T) {
 	n := mustOpen(t, o)
 	defer n.Close()
 	var passed atomic.Int64
-	n.clocks.mu.Lock() // maintenance reads it
-	n.clocks.steady = func(time.Time) time.Duration { return time.Duration(passed.Load()) }
-	n.clocks.mu.Unlock()
+	n.clocks.SetSteady(func(time.Time) time.Duration { return time.Duration(passed.Load()) })
 	put(t, n, testKey(1), nowMs, 1)
 	look := func(what string, kept, held bool) {
 		t.Helper()
 		if err := n.retain(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(contents(t, n)[string(testKey(1))]) > 0; got != kept || n.clocks.holds() != held {
-			t.Errorf("%s the samples are there: %v, held: %v", what, got, n.clocks.holds())
+		if got := len(contents(t, n)[string(testKey(1))]) > 0; got != kept || n.clocks.Held() != held {
+			t.Errorf("%s the samples are there: %v, held: %v", what, got, n.clocks.Held())
 		}
 	}
 	look("before", true, false)
@@ -428,10 +425,10 @@ func TestClockThatIsSetAlone(t *testing.T) {
 	look("half an hour ahead", true, false)
 	clock.ms.Add(tenYearsMs)
 	look("after another jump", true, true)
-	n.believeClock()
+	passed.Add(int64(clocks.DoubtMax))
 	clock.ms.Add(tenYearsMs)
 	look("and one more a day later", true, true)
-	n.believeClock()
+	passed.Add(int64(clocks.DoubtMax))
 	look("after a day", false, false)
 	look("and then", false, false)
 }

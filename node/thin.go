@@ -63,7 +63,7 @@ func (n *Node) proposeThin(ctx context.Context) error {
 	if latest == retention.NoCut {
 		return nil
 	}
-	if untrusted := n.clocks.trust(now, now.Sub(time.UnixMilli(latest)), n.engine.AllBefore(latest, now.UnixMilli())); untrusted != nil {
+	if untrusted := n.clocks.Trust(now, now.Sub(time.UnixMilli(latest)), n.engine.AllBefore(latest, now.UnixMilli())); untrusted != nil {
 		return nil //nolint:nilerr // as for retention, people are told of it
 	}
 	w := commit.NewWrite(series.BatchID{}, n.engine.Shards())

@@ -107,6 +107,7 @@ var directions = []direction{
 	{"node/service", []string{"api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "proto", "node", "api/processor"}, []string{"google.golang.org/grpc", "go.etcd.io/etcd"},
 		"joins a node to the interface of the node service; nobody connects here"},
 	{"node/agent", []string{"api/backoff", "api/durable", "api/shardmap", "node"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "the placement store is an interface"},
+	{"node/clocks", nil, []string{".", "os", "net"}, "clocks are compared, whoever tells them and cuts by them"},
 	{"node/limits", []string{"api/series", "api/tenancy"}, []string{"os", "net", "google.golang.org/grpc", "go.etcd.io"}, "limits read batches; they know neither logs nor groups"},
 	{"node/commit", []string{"api/series", "api/shardmap", "node/replica", "node/storage"}, []string{"os", "net", "time", "google.golang.org/grpc", "go.etcd.io"}, "what the node does next is a function of what it is told: no clock, no I/O, no goroutine"},
 	{"node/transfer", []string{"node/commit", "node/replica", "node/storage"}, []string{module + "node/storage/wal", "os", "net", "google.golang.org/grpc", "go.etcd.io"}, "transfer decides nothing about groups; it sees the loop and other nodes through interfaces"},
@@ -161,6 +162,7 @@ var directions = []direction{
 	{"router/query/admission", []string{"api/access", "api/budget", "api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
 	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
 	{"router/metadata", []string{"api/kept", "api/shardmap"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "what metrics mean knows no language"},
+	{"router/query/influxql/compile", []string{"router/query/influxql/load"}, []string{"os", "net"}, "statements are checked as text: nothing is read"},
 	{"router/query", []string{"api/jsontext", "api/endpoint", "api/exactsum", "api/guard", "api/series", "api/scan", "router/query", "router/metadata", "api/access", "api/processor"}, nil, "queries know no ingest"},
 }
 

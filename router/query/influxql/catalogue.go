@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/compile"
 	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
@@ -82,7 +83,7 @@ func (x *execution) newCatalogue(database string, where ql.Expr) (*catalogue, er
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCondition(expr); err != nil {
+	if err := compile.CheckCondition(expr); err != nil {
 		return nil, err
 	}
 	c := &catalogue{x: x, database: database, condition: load.SplitCondition(expr, &load.Measurement{})}

@@ -5,7 +5,7 @@
 // A request goes through these steps:
 //
 //	handler.ServeHTTP   parameters, the parser, one statement after the other
-//	compile             a SELECT is checked as InfluxDB checks it
+//	compile.Compile     a SELECT is checked as InfluxDB checks it
 //	schema              fields and tags of the measurements; wildcards are expanded
 //	newSelection        what is to be read, computed and answered
 //	load.Reader         scans: series become tables (fields joined by time), or windows

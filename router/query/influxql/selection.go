@@ -9,6 +9,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/compile"
 	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
@@ -51,18 +52,18 @@ type auxiliary struct {
 
 // selectRows runs a SELECT.
 func (x *execution) selectRows(stmt *ql.SelectStatement, out answer.Sink) error {
-	compiled, c, err := x.compile(stmt)
+	compiled, err := compile.Compile(stmt, x.now, x.limits.DepthMax)
 	if err != nil {
 		return err
 	}
-	schema := x.newSchema(c.times)
-	if err := schema.resolve(compiled); err != nil {
+	schema := x.newSchema(compiled.Times)
+	if err := schema.resolve(compiled.Statement); err != nil {
 		return err
 	}
-	if err := schema.checkColumns(compiled); err != nil {
+	if err := schema.checkColumns(compiled.Statement); err != nil {
 		return err
 	}
-	rewritten, err := compiled.RewriteFields(schema)
+	rewritten, err := compiled.Statement.RewriteFields(schema)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out answer.Sink) error 
 	}
 	held := &load.Holding{}
 	defer x.Release(held)
-	s, err := x.newSelection(rewritten, x.topScope(rewritten, c), schema, held)
+	s, err := x.newSelection(rewritten, x.topScope(rewritten, compiled), schema, held)
 	if err != nil {
 		return err
 	}
@@ -81,11 +82,11 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out answer.Sink) error 
 }
 
 // topScope returns the scope of a statement that is no subquery.
-func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) scope {
+func (x *execution) topScope(stmt *ql.SelectStatement, c *compile.Select) scope {
 	sc := ownScope(stmt)
-	sc.interval, sc.condition, sc.ascending = c.interval, stmt.Condition, c.ascending
-	sc.From, sc.To = c.times.MinTimeNano(), c.times.MaxTimeNano()
-	if c.times.Max.IsZero() && c.interval.DurationNs != 0 {
+	sc.interval, sc.condition, sc.ascending = c.Interval, stmt.Condition, c.Ascending
+	sc.From, sc.To = c.Times.MinTimeNano(), c.Times.MaxTimeNano()
+	if c.Times.Max.IsZero() && c.Interval.DurationNs != 0 {
 		sc.To = x.now.UnixNano()
 	}
 	return sc
@@ -154,7 +155,7 @@ func (s *selection) subScope(stmt *ql.SelectStatement, of load.Span) (scope, err
 
 // intervalOf returns the interval of GROUP BY time().
 func intervalOf(stmt *ql.SelectStatement) (load.Interval, error) {
-	v := load.Interval{Location: zoneOf(stmt)}
+	v := load.Interval{Location: compile.Zone(stmt)}
 	duration, err := stmt.GroupByInterval()
 	if err != nil || duration <= 0 {
 		return v, err

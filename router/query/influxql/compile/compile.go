@@ -1,4 +1,7 @@
-package influxql
+// Package compile checks a SELECT as InfluxDB 1.8 does, with its messages, and brings it into the form that is run: time
+// is out of its condition, and DISTINCT and the names of time are written out. It knows no measurement, so whether a
+// field is there or is a number is none of its questions, and it reads nothing.
+package compile
 
 import (
 	"errors"
@@ -11,8 +14,15 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/influxql/load"
 )
 
-// compiler checks a SELECT as InfluxDB 1.8 does, with its messages, and brings it into the
-// form that is run.
+// Select is a SELECT that was checked.
+type Select struct {
+	Statement *ql.SelectStatement // to be run; its condition is without time
+	Times     ql.TimeRange        // of the condition
+	Interval  load.Interval       // of GROUP BY time()
+	Ascending bool                // in order of time
+}
+
+// compiler checks one statement; subqueries have compilers of their own.
 type compiler struct {
 	now       time.Time
 	depthLeft int64
@@ -34,20 +44,20 @@ type compiler struct {
 	wildcards     bool // are allowed in the field that is being checked
 }
 
-// compile checks a statement and returns a copy to be run, whose condition is without time.
-func (x *execution) compile(stmt *ql.SelectStatement) (*ql.SelectStatement, *compiler, error) {
-	c := &compiler{now: x.now, depthLeft: x.limits.DepthMax, timeName: "time", selectorsOnly: true}
+// Compile checks a copy of a statement, in which now() is a time and subqueries are nested at most depthMax deep.
+func Compile(stmt *ql.SelectStatement, now time.Time, depthMax int64) (*Select, error) {
+	c := &compiler{now: now, depthLeft: depthMax, timeName: "time", selectorsOnly: true}
 	stmt = stmt.Clone()
 	if err := c.read(stmt); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := c.check(stmt); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	stmt.TimeAlias, stmt.Condition = c.timeName, c.condition
 	stmt.RewriteDistinct()
 	stmt.RewriteTimeFields()
-	return stmt, c, nil
+	return &Select{Statement: stmt, Times: c.times, Interval: c.interval, Ascending: c.ascending}, nil
 }
 
 // read takes over what holds for the statement as a whole.
@@ -60,7 +70,7 @@ func (c *compiler) read(stmt *ql.SelectStatement) error {
 	if err != nil {
 		return err
 	}
-	if err := checkCondition(condition); err != nil {
+	if err := CheckCondition(condition); err != nil {
 		return err
 	}
 	c.condition, c.times = condition, times
@@ -177,7 +187,7 @@ func (c *compiler) checkBinary(expr *ql.BinaryExpr) error {
 
 // checkDimensions reads GROUP BY.
 func (c *compiler) checkDimensions(stmt *ql.SelectStatement) error {
-	c.interval.Location = zoneOf(stmt)
+	c.interval.Location = Zone(stmt)
 	for _, d := range stmt.Dimensions {
 		d.Expr = ql.Reduce(d.Expr, nil)
 		switch expr := d.Expr.(type) {
@@ -279,16 +289,16 @@ func (c *compiler) checkTogether(stmt *ql.SelectStatement) error {
 	return nil
 }
 
-// checkCondition refuses functions of many values in a condition.
-func checkCondition(expr ql.Expr) error {
+// CheckCondition refuses functions of many values in a condition.
+func CheckCondition(expr ql.Expr) error {
 	switch expr := expr.(type) {
 	case *ql.BinaryExpr:
-		if err := checkCondition(expr.LHS); err != nil {
+		if err := CheckCondition(expr.LHS); err != nil {
 			return err
 		}
-		return checkCondition(expr.RHS)
+		return CheckCondition(expr.RHS)
 	case *ql.ParenExpr:
-		return checkCondition(expr.Expr)
+		return CheckCondition(expr.Expr)
 	case *ql.Call:
 		n, ok := load.MathArguments(expr.Name)
 		if !ok {
@@ -298,7 +308,7 @@ func checkCondition(expr ql.Expr) error {
 			return fmt.Errorf("invalid number of arguments for %s, expected %d, got %d", expr.Name, n, len(expr.Args))
 		}
 		for _, argument := range expr.Args {
-			if err := checkCondition(argument); err != nil {
+			if err := CheckCondition(argument); err != nil {
 				return err
 			}
 		}
@@ -306,8 +316,8 @@ func checkCondition(expr ql.Expr) error {
 	return nil
 }
 
-// zoneOf returns the zone of tz(); nil: UTC.
-func zoneOf(stmt *ql.SelectStatement) *time.Location {
+// Zone returns the zone of tz(); nil: UTC.
+func Zone(stmt *ql.SelectStatement) *time.Location {
 	if stmt.Location == nil || stmt.Location == time.UTC || stmt.Location.String() == "UTC" {
 		return nil
 	}
