@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 	"io"
 )
 
@@ -44,9 +45,9 @@ func (l *Limits) wholeDecoded() sentLimit {
 
 func tooLarge(bytesMax int, set string) error {
 	if set == "" {
-		return fmt.Errorf("%w: at most %d bytes", errBodyTooLarge, bytesMax)
+		return fmt.Errorf("%w: at most %d bytes", refusal.ErrBodyTooLarge, bytesMax)
 	}
-	return fmt.Errorf("%w: at most %d bytes (%s)", errBodyTooLarge, bytesMax, set)
+	return fmt.Errorf("%w: at most %d bytes (%s)", refusal.ErrBodyTooLarge, bytesMax, set)
 }
 
 // arriving is the body of a request as it is sent. Errors of Read are errBodyRead, errBodyTooLarge
@@ -77,14 +78,14 @@ func (a *arriving) Read(p []byte) (int, error) {
 		return n, tooLarge(a.limit.bytesMax, a.limit.set)
 	case errors.Is(err, io.EOF):
 		if a.conn != nil && a.conn.cut { // fasthttp takes the end for that of the body
-			return n, fmt.Errorf("%w: %w", errBodyRead, io.ErrUnexpectedEOF)
+			return n, fmt.Errorf("%w: %w", refusal.ErrBodyRead, io.ErrUnexpectedEOF)
 		}
 		a.ended = true
 		return n, io.EOF
 	case err != nil:
-		return n, fmt.Errorf("%w: %w", errBodyRead, err)
+		return n, fmt.Errorf("%w: %w", refusal.ErrBodyRead, err)
 	case a.empty > emptyReadsMax:
-		return n, fmt.Errorf("%w: %w", errBodyRead, io.ErrNoProgress)
+		return n, fmt.Errorf("%w: %w", refusal.ErrBodyRead, io.ErrNoProgress)
 	}
 	return n, nil
 }

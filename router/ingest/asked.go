@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // asked is the server of questions: net/http in front of Options.Other.
@@ -134,7 +135,7 @@ func (f *front) ask(w *answer, h *questionHead, c *caller) {
 	}
 	if err != nil {
 		w.leaveBody()
-		w.respond(statusOf(err), contentJSON, appendPutError(nil, statusOf(err), messageOf(err), ""))
+		w.respond(refusal.Status(err), contentJSON, appendPutError(nil, refusal.Status(err), refusal.Message(err), ""))
 		return
 	}
 	if f.options.Other == nil {
@@ -185,7 +186,7 @@ func (m *questionMemory) take(ctx context.Context, n int) error {
 func (m *questionMemory) readBody(r *http.Request) (content []byte, err error) {
 	most := m.limits.OtherBodyBytesMax
 	if r.ContentLength > int64(most) {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", errBodyTooLarge, r.ContentLength, most)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", refusal.ErrBodyTooLarge, r.ContentLength, most)
 	}
 	for r.ContentLength != 0 {
 		if len(content) == cap(content) {
@@ -198,11 +199,11 @@ func (m *questionMemory) readBody(r *http.Request) (content []byte, err error) {
 		n, err := r.Body.Read(content[len(content):cap(content)])
 		switch content = content[:len(content)+n]; {
 		case len(content) > most:
-			return nil, fmt.Errorf("%w: at most %d bytes", errBodyTooLarge, most)
+			return nil, fmt.Errorf("%w: at most %d bytes", refusal.ErrBodyTooLarge, most)
 		case errors.Is(err, io.EOF):
 			return content, nil
 		case err != nil:
-			return nil, fmt.Errorf("%w: %w", errBodyRead, err)
+			return nil, fmt.Errorf("%w: %w", refusal.ErrBodyRead, err)
 		}
 	}
 	return content, nil

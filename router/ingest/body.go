@@ -14,15 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/snappy"
-)
-
-// Kinds of errors of a request's body.
-var (
-	errBodyTooLarge = errors.New("the request's body is too large")
-	errBodyEncoding = errors.New("unknown Content-Encoding")
-	errBodyCorrupt  = errors.New("the request's body cannot be decompressed")
-	errBodyRead     = errors.New("the request's body did not arrive whole")
-	errSlowHeader   = errors.New("the request's header did not arrive in time")
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // body reads the bodies of requests, one at a time, into buffers that are used
@@ -228,17 +220,17 @@ func (b *body) decompress(encoding []byte) error {
 		}
 		b.input = &expanding{z, b, 0} // it has nothing to close
 	default:
-		return fmt.Errorf("%w: %q", errBodyEncoding, encoding)
+		return fmt.Errorf("%w: %q", refusal.ErrBodyEncoding, encoding)
 	}
 	return nil
 }
 
 // corrupt words an error of a decompressor, or of the body as it arrives.
 func corrupt(err error) error {
-	if errors.Is(err, errBodyRead) || errors.Is(err, errBodyTooLarge) {
+	if errors.Is(err, refusal.ErrBodyRead) || errors.Is(err, refusal.ErrBodyTooLarge) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errBodyCorrupt, err)
+	return fmt.Errorf("%w: %w", refusal.ErrBodyCorrupt, err)
 }
 
 // expandedBytesLight is what a body may become without being heavy work: what is larger was
@@ -294,7 +286,7 @@ func (b *body) decodeSnappy(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("%w, it has %d", tooLarge(limit.bytesMax, limit.set), n)
 	}
 	if n/snappyRatioMax > len(b.raw) {
-		return nil, fmt.Errorf("%w: %d bytes cannot hold %d", errBodyCorrupt, len(b.raw), n)
+		return nil, fmt.Errorf("%w: %d bytes cannot hold %d", refusal.ErrBodyCorrupt, len(b.raw), n)
 	}
 	if err := b.charge(ctx, cap(b.decoded)); err != nil {
 		return nil, err

@@ -5,19 +5,16 @@ import (
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/budget"
-	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
-
-// errBudget: all in-flight bytes are taken.
-var errBudget = fmt.Errorf("%w: too many bytes in flight", series.ErrOverloaded)
 
 // budgetError words an error of a lease for clients: what another try may cure is an
 // overload, what none does is a body that is too large.
 func budgetError(err error) error {
 	if errors.Is(err, budget.ErrTooLarge) {
-		return fmt.Errorf("%w: %w (--memory-limit, --in-flight-bytes-max)", errBodyTooLarge, err)
+		return fmt.Errorf("%w: %w (--memory-limit, --in-flight-bytes-max)", refusal.ErrBodyTooLarge, err)
 	}
-	return errBudget
+	return refusal.ErrMemory
 }
 
 // Budgets are the memory that requests may hold: those that write, and all others. They

@@ -17,6 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
@@ -72,7 +73,7 @@ func (c *caller) owner(h head) budget.Owner {
 }
 
 // admit takes the database out of a request's path and finds out who calls. Errors:
-// errArgument, those of origin.Policy, and those of access.Authenticator.
+// refusal.ErrArgument, those of origin.Policy, and those of access.Authenticator.
 func (f *front) admit(h head) (c caller, err error) {
 	if c.sender, err = f.senderOf(h); err != nil {
 		return c, err
@@ -118,7 +119,7 @@ func (f *front) admit(h head) (c caller, err error) {
 
 // confine finds the one database of a request where only the header counts, and takes the
 // caller's rights on others away for its time; those that change data, too, where a page asks
-// that is let in for reading. Errors: errArgument, access.ErrDatabase.
+// that is let in for reading. Errors: refusal.ErrArgument, access.ErrDatabase.
 func (f *front) confine(h head, c *caller) (err error) {
 	if c.sender == origin.Any {
 		defer func() { c.principal = access.ReadOnly(c.principal) }()
@@ -176,20 +177,20 @@ const databasePrefix = "/db/"
 
 // splitDatabase takes the database out of a path as it was sent, of which the rest is the path
 // in that database. The name is percent-decoded, once. A path that other servers on the way
-// might have read in another way is refused. Errors: errArgument.
+// might have read in another way is refused. Errors: refusal.ErrArgument.
 func splitDatabase(path []byte) (database, rest []byte, err error) {
 	name, rest, found := bytes.Cut(path[len(databasePrefix):], []byte("/"))
 	if !found || len(name) == 0 || bytes.HasPrefix(rest, []byte("/")) || bytes.Contains(rest, []byte("//")) {
-		return nil, nil, fmt.Errorf("%w: expected /db/NAME/ and a path behind it", errArgument)
+		return nil, nil, fmt.Errorf("%w: expected /db/NAME/ and a path behind it", refusal.ErrArgument)
 	}
 	for part := range bytes.SplitSeq(rest, []byte("/")) {
 		if decoded, ok := unescape(part); !ok || string(decoded) == "." || string(decoded) == ".." || bytes.ContainsAny(decoded, `/\`) {
-			return nil, nil, fmt.Errorf("%w: the path has the part %q, which is not taken behind /db/", errArgument, part)
+			return nil, nil, fmt.Errorf("%w: the path has the part %q, which is not taken behind /db/", refusal.ErrArgument, part)
 		}
 	}
 	database, ok := unescape(name)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: %q in the path is no percent-encoded name", errArgument, name)
+		return nil, nil, fmt.Errorf("%w: %q in the path is no percent-encoded name", refusal.ErrArgument, name)
 	}
 	if database, err = canonicalDatabase(database); err != nil {
 		return nil, nil, err
@@ -219,13 +220,13 @@ func unescape(text []byte) (decoded []byte, ok bool) {
 }
 
 // canonicalDatabase checks a name that a client gave; "default" is the default database,
-// which is empty. Errors: errArgument.
+// which is empty. Errors: refusal.ErrArgument.
 func canonicalDatabase(name []byte) ([]byte, error) {
 	if string(name) == "default" {
 		return nil, nil
 	}
 	if err := series.ValidateDatabase(name); err != nil {
-		return nil, fmt.Errorf("%w: %w", errArgument, err)
+		return nil, fmt.Errorf("%w: %w", refusal.ErrArgument, err)
 	}
 	return name, nil
 }
@@ -245,7 +246,7 @@ type databaseChoice struct {
 	by   string // empty: none has named one yet
 }
 
-// take takes what one place names. Errors: errArgument, access.ErrDatabase.
+// take takes what one place names. Errors: refusal.ErrArgument, access.ErrDatabase.
 func (c *databaseChoice) take(by string, name []byte) error {
 	name, err := canonicalDatabase(name)
 	switch {
@@ -260,7 +261,7 @@ func (c *databaseChoice) take(by string, name []byte) error {
 }
 
 // databaseOf returns the database of a write: what the dialect's parameter, the path and the
-// header name, which must agree and be one. Errors: errArgument, access.ErrDatabase.
+// header name, which must agree and be one. Errors: refusal.ErrArgument, access.ErrDatabase.
 func (f *front) databaseOf(request *fasthttp.RequestCtx, d *dialect, c *caller) ([]byte, error) {
 	var choice databaseChoice
 	if f.options.DatabaseFromHeader {
@@ -341,10 +342,10 @@ func setRetryAfter(request *fasthttp.RequestCtx, err error) {
 func (f *front) turnAway(w *answer, h head, err error) {
 	w.leaveBody()
 	f.metrics.failures.noteEarly(err)
-	path, status, message := string(h.path()), statusOf(err), messageOf(err)
+	path, status, message := string(h.path()), refusal.Status(err), refusal.Message(err)
 	switch {
 	case path == pathQuery:
-		w.header.Set(headerInfluxError, oneLine(message))
+		w.header.Set(headerInfluxError, refusal.OneLine(message))
 		w.respond(status, contentInflux, influxError(message))
 	case strings.HasPrefix(path, "/api/v1/"):
 		body := appendJSONMember([]byte(`{"status":"error",`), "errorType", influx2Code(status))

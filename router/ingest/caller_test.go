@@ -20,6 +20,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
@@ -162,7 +163,7 @@ func FuzzSplitDatabase(f *testing.F) {
 		}
 		database, rest, err := splitDatabase(path)
 		if err != nil {
-			if !errors.Is(err, errArgument) {
+			if !errors.Is(err, refusal.ErrArgument) {
 				t.Fatal(err)
 			}
 			return

@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // smallMemory is what a server has for requests in these tests, far less than their bodies.
@@ -216,20 +217,20 @@ func TestKindsOfErrors(t *testing.T) {
 	r := start(t, nil)
 	for _, c := range []struct {
 		err    error
-		kind   writeError
+		kind   refusal.Kind
 		status int
 	}{
-		{fmt.Errorf("%w: of 7 points", series.ErrBatch), writeMalformed, 400},
-		{errBudget, writeNoMemory, 503},
-		{errWorkers, writeNoWorker, 503},
-		{series.ErrOverloaded, writeOverloaded, 503},
-		{errors.New("no kind"), writeUnavailable, 503},
-		{fmt.Errorf("%w: %w", series.ErrUnavailable, context.DeadlineExceeded), writeTimedOut, 503},
+		{fmt.Errorf("%w: of 7 points", series.ErrBatch), refusal.Malformed, 400},
+		{refusal.ErrMemory, refusal.NoMemory, 503},
+		{refusal.ErrWorkers, refusal.NoWorker, 503},
+		{series.ErrOverloaded, refusal.Overloaded, 503},
+		{errors.New("no kind"), refusal.Unavailable, 503},
+		{fmt.Errorf("%w: %w", series.ErrUnavailable, context.DeadlineExceeded), refusal.TimedOut, 503},
 	} {
 		r.beforeWrites(func(context.Context) error { return c.err })
-		before := r.metric(t, "tickmesh_ingest_write_errors_total", "kind="+writeErrorNames[c.kind])
+		before := r.metric(t, "tickmesh_ingest_write_errors_total", "kind="+c.kind.String())
 		response, text := r.post(t, request("/write", "m value=1"))
-		after := r.metric(t, "tickmesh_ingest_write_errors_total", "kind="+writeErrorNames[c.kind])
+		after := r.metric(t, "tickmesh_ingest_write_errors_total", "kind="+c.kind.String())
 		if response.StatusCode != c.status || after != before+1 {
 			t.Errorf("%v: %d %s, counted %v", c.err, response.StatusCode, text, after-before)
 		}

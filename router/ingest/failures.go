@@ -10,13 +10,14 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/limitedlog"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // failures counts writes that were not taken by the kind of their error, and logs one of each kind
 // now and then.
 type failures struct {
-	counts [writeErrors]atomic.Int64
-	logs   [writeErrors]limitedlog.Log
+	counts [refusal.Kinds]atomic.Int64
+	logs   [refusal.Kinds]limitedlog.Log
 }
 
 func newFailures(logger *slog.Logger, clock func() time.Time) *failures {
@@ -29,15 +30,15 @@ func newFailures(logger *slog.Logger, clock func() time.Time) *failures {
 
 // note counts an error of a write that was parsed.
 func (f *failures) note(err error) {
-	kind := errorKind(err)
+	kind := refusal.KindOf(err)
 	f.counts[kind].Add(1)
-	f.logs[kind].Warn("a write was not taken", "kind", writeErrorNames[kind], "error", err)
+	f.logs[kind].Warn("a write was not taken", "kind", kind.String(), "error", err)
 }
 
 // noteEarly counts an error of a write, or of what may have been one, of which nothing was
 // written, if the server is the cause and not the request.
 func (f *failures) noteEarly(err error) {
-	if statusOf(err) == fasthttp.StatusServiceUnavailable || errors.Is(err, budget.ErrTooLarge) {
+	if refusal.Status(err) == fasthttp.StatusServiceUnavailable || errors.Is(err, budget.ErrTooLarge) {
 		f.note(err)
 	}
 }

@@ -10,19 +10,15 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/http1"
-	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/parse"
-	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
@@ -176,7 +172,7 @@ func (f *front) route(request *fasthttp.RequestCtx, c *caller, err error) {
 	switch {
 	case d == nil && err != nil: // its path was not taken apart
 		leaveBody(request)
-		respond(request, statusOf(err), contentText, append([]byte(messageOf(err)), '\n'))
+		respond(request, refusal.Status(err), contentText, append([]byte(refusal.Message(err)), '\n'))
 	case d == nil: // a target that net/http would refuse without a word
 		_, reason := url.ParseRequestURI(string(request.RequestURI()))
 		leaveBody(request)
@@ -196,7 +192,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 	if !request.IsPost() && !(d.put && request.IsPut()) {
 		request.Response.Header.Set(fasthttp.HeaderAllow, "POST")
 		leaveBody(request)
-		d.answer(request, nil, result{}, errMethod)
+		d.answer(request, nil, result{}, refusal.ErrMethod)
 		return
 	}
 	database, err := f.databaseOf(request, d, c)
@@ -351,42 +347,6 @@ func lingerAfter(request *fasthttp.RequestCtx) {
 	}
 }
 
-// Kinds of errors of a request, besides those of its body.
-var (
-	errMethod      = errors.New("method not allowed")
-	errArgument    = errors.New("bad argument")
-	errContentType = errors.New("unknown Content-Type")
-	errNoContent   = errors.New("no content")
-)
-
-// statusOf returns the status code of an error that concerns a whole request.
-// What another try may cure is 503: several clients throw away what they were
-// sending on any 4xx.
-func statusOf(err error) int {
-	if status := origin.StatusOf(err); status != 0 {
-		return status
-	}
-	switch denied := (*access.DeniedError)(nil); {
-	case errors.Is(err, access.ErrUnauthenticated):
-		return fasthttp.StatusUnauthorized
-	case errors.As(err, &denied):
-		return fasthttp.StatusForbidden
-	case errors.Is(err, errMethod):
-		return fasthttp.StatusMethodNotAllowed
-	case errors.Is(err, errBodyTooLarge), errors.Is(err, parse.ErrTooLarge):
-		return fasthttp.StatusRequestEntityTooLarge
-	case errors.Is(err, errBodyEncoding), errors.Is(err, errContentType):
-		return fasthttp.StatusUnsupportedMediaType
-	case errors.Is(err, errBodyRead) && errors.Is(err, os.ErrDeadlineExceeded):
-		return fasthttp.StatusServiceUnavailable // a slow network may be faster next time
-	case errors.Is(err, errBodyRead), errors.Is(err, errBodyCorrupt), errors.Is(err, parse.ErrMalformed),
-		errors.Is(err, errArgument), errors.Is(err, errNoContent), errors.Is(err, access.ErrDatabase), errors.Is(err, series.ErrBatch):
-		return fasthttp.StatusBadRequest
-	default:
-		return fasthttp.StatusServiceUnavailable
-	}
-}
-
 // retryAfterSeconds is what clients are asked to wait after a 503.
 const retryAfterSeconds = "1"
 
@@ -400,28 +360,6 @@ func respond(request *fasthttp.RequestCtx, status int, contentType string, body 
 		request.Response.Header.Set(fasthttp.HeaderRetryAfter, retryAfterSeconds)
 	}
 	request.SetBody(body)
-}
-
-// messageOf words an error of a whole request for clients.
-func messageOf(err error) string {
-	if statusOf(err) == fasthttp.StatusServiceUnavailable {
-		return explain(err)
-	}
-	return err.Error()
-}
-
-// oneLine makes a text fit for a header.
-func oneLine(text string) string {
-	const bytesMax = 512
-	if len(text) > bytesMax {
-		text = text[:bytesMax]
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // expect answers a client that asks before it sends its body: one that is too large,
@@ -449,9 +387,9 @@ func (f *front) expect(request *fasthttp.RequestCtx) (status int) {
 		return fasthttp.StatusContinue
 	}
 	err := tooLarge(limit.bytesMax, limit.set)
-	respond(request, statusOf(err), contentJSON, appendPutError(nil, statusOf(err), err.Error(), ""))
-	f.metrics.answered(statusOf(err))
-	return statusOf(err)
+	respond(request, refusal.Status(err), contentJSON, appendPutError(nil, refusal.Status(err), err.Error(), ""))
+	f.metrics.answered(refusal.Status(err))
+	return refusal.Status(err)
 }
 
 // refuse answers a request that is not HTTP as it should be.
@@ -474,7 +412,7 @@ func (f *front) refuse(request *fasthttp.RequestCtx, err error) {
 		// clients throw away on any 4xx.
 		status, message, details = fasthttp.StatusServiceUnavailable, "Request timeout",
 			fmt.Sprintf("The request did not arrive within %v", f.options.Limits.HTTPReadTimeout)
-		f.metrics.failures.note(errSlowHeader)
+		f.metrics.failures.note(refusal.ErrSlowHeader)
 	}
 	respond(request, status, contentJSON, appendPutError(nil, status, message, details))
 	f.metrics.answered(status)

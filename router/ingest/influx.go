@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // The dialect's version, as clients choose their behaviour by it.
@@ -31,7 +32,7 @@ func (f *front) parseInflux1(request *fasthttp.RequestCtx, fl *inFlightWrite, bo
 	case "all":
 		fl.options.level = series.LevelAll
 	default:
-		return fmt.Errorf("%w: invalid consistency level", errArgument)
+		return fmt.Errorf("%w: invalid consistency level", refusal.ErrArgument)
 	}
 	return f.parseLines(request, fl, body, parse.PrecisionNs, "use n, u, ms, s, m or h")
 }
@@ -51,7 +52,7 @@ func (f *front) parseLines(request *fasthttp.RequestCtx, fl *inFlightWrite, body
 	if text := request.QueryArgs().Peek("precision"); len(text) > 0 {
 		var ok bool
 		if precision, ok = parse.PrecisionOf(string(text)); !ok {
-			return fmt.Errorf("%w: invalid precision %q (%s)", errArgument, text, hint)
+			return fmt.Errorf("%w: invalid precision %q (%s)", refusal.ErrArgument, text, hint)
 		}
 	}
 	rest, err := parse.Lines(&fl.worker.batch, body, parse.LineOptions{
@@ -66,10 +67,10 @@ func (f *front) parseLines(request *fasthttp.RequestCtx, fl *inFlightWrite, body
 // does; empty means that all is well.
 func influxMessage(dst []byte, b *parse.Batch, r result, err error) []byte {
 	switch {
-	case errors.Is(err, errArgument):
-		return append(dst, err.Error()[len(errArgument.Error())+len(": "):]...)
+	case errors.Is(err, refusal.ErrArgument):
+		return append(dst, err.Error()[len(refusal.ErrArgument.Error())+len(": "):]...)
 	case err != nil:
-		return append(dst, messageOf(err)...)
+		return append(dst, refusal.Message(err)...)
 	case b.ErrorsTotal == 0:
 		return dst
 	}
@@ -96,7 +97,7 @@ func influxMessage(dst []byte, b *parse.Batch, r result, err error) []byte {
 func influxStatus(b *parse.Batch, err error) int {
 	switch {
 	case err != nil:
-		return statusOf(err)
+		return refusal.Status(err)
 	case b.ErrorsTotal > 0:
 		return fasthttp.StatusBadRequest
 	default:
@@ -156,7 +157,7 @@ func influx2Error(status int, message string) (code string, body []byte) {
 
 // influxFail answers an error as InfluxDB 1 does.
 func influxFail(request *fasthttp.RequestCtx, status int, message string) {
-	request.Response.Header.Set(headerInfluxError, oneLine(message))
+	request.Response.Header.Set(headerInfluxError, refusal.OneLine(message))
 	respond(request, status, contentInflux, influxError(message))
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // protocol is a way in, as the metrics name it.
@@ -53,32 +54,6 @@ const (
 var dropNames = [dropCauses][2]string{ //nolint:gochecknoglobals // a constant table
 	{"write", "points"}, {"rate", "points"}, {"denied", "points"}, {"slow_reader", "reply_bytes"}, {"kernel", "datagrams"},
 	{"unended", "lines"},
-}
-
-// writeError is the kind of an error of a write as a whole.
-type writeError uint8
-
-const (
-	writeUnavailable writeError = iota
-	writeOverloaded
-	writeReadOnly
-	writeSeriesLimit
-	writeSeriesRate
-	writeTimedOut
-	writeSampleRate
-	writeMalformed
-	// Of requests of which nothing was parsed:
-	writeNoMemory
-	writeNoWorker
-	writeSlowBody
-	writeSlowHeader
-	writeSignIns
-	writeErrors
-)
-
-var writeErrorNames = [writeErrors]string{ //nolint:gochecknoglobals // a constant table
-	"unavailable", "overloaded", "read_only", "series_limit", "series_rate", "timeout", "sample_rate", "malformed",
-	"memory", "workers", "slow_body", "slow_header", "sign_ins",
 }
 
 // protocolMetrics count one way in. The four kinds of points add up to the
@@ -196,8 +171,8 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for cause := range dropCauses {
 		counter(d.drops, &m.drops[cause], dropNames[cause][0], dropNames[cause][1])
 	}
-	for kind := range writeErrors {
-		counter(d.errors, &m.failures.counts[kind], writeErrorNames[kind])
+	for kind := range refusal.Kinds {
+		counter(d.errors, &m.failures.counts[kind], kind.String())
 	}
 	for code := range m.codes {
 		if m.codes[code].Load() > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 const (
@@ -24,7 +25,7 @@ func (f *front) parsePut(_ *fasthttp.RequestCtx, fl *inFlightWrite, body []byte)
 	switch isJSON, empty := looksLikeJSON(body); {
 	case fl.chunk.number > 0: // JSON is never cut
 	case empty:
-		return errNoContent
+		return refusal.ErrNoContent
 	case isJSON:
 		return parse.JSON(&fl.worker.batch, body, f.options.Limits.Line)
 	}
@@ -106,19 +107,19 @@ func (f *front) answerPut(request *fasthttp.RequestCtx, fl *inFlightWrite, r res
 }
 
 func (f *front) answerPutError(request *fasthttp.RequestCtx, r result, err error) {
-	status, message, details := statusOf(err), messageOf(err), ""
+	status, message, details := refusal.Status(err), refusal.Message(err), ""
 	f.setCopies(request, r)
 	switch {
-	case errors.Is(err, errMethod):
+	case errors.Is(err, refusal.ErrMethod):
 		message, details = "Method not allowed",
 			fmt.Sprintf("The HTTP method [%s] is not permitted for this endpoint", request.Method())
-	case errors.Is(err, errNoContent):
+	case errors.Is(err, refusal.ErrNoContent):
 		message = "Missing request content"
 	case errors.Is(err, parse.ErrMalformed):
 		message, details = "Unable to parse the given JSON", err.Error()
-	case r.failed > 0 && errorKind(err) == writeTimedOut:
+	case r.failed > 0 && refusal.KindOf(err) == refusal.TimedOut:
 		message, details = fmt.Sprintf("The put call has timedout with %d successful writes, %d failed writes and %d timed out writes.",
-			r.accepted, r.refused, r.failed), explain(err)
+			r.accepted, r.refused, r.failed), refusal.Explain(err)
 	}
 	respond(request, status, contentJSON, appendPutError(nil, status, message, details))
 }

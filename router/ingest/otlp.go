@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // Media types of OTLP over HTTP: https://opentelemetry.io/docs/specs/otlp/#otlphttp
@@ -41,7 +42,7 @@ func (f *front) parseOTLP(request *fasthttp.RequestCtx, fl *inFlightWrite, body 
 			return err
 		}
 	default:
-		return fmt.Errorf("%w: %q, want %s or %s", errContentType, media, contentProtobuf, contentOTLPJSON)
+		return fmt.Errorf("%w: %q, want %s or %s", refusal.ErrContentType, media, contentProtobuf, contentOTLPJSON)
 	}
 	return parse.OTLP(&fl.worker.batch, body, f.options.Limits.Line)
 }
@@ -57,7 +58,7 @@ func mediaOf(request *fasthttp.RequestCtx) []byte {
 // base64, are read wrongly; they are in exemplars only, which are not kept. A body that is parsed again pays once.
 func (fl *inFlightWrite) otlpOfJSON(body []byte) ([]byte, error) {
 	if len(body) > otlpJSONBytesMax {
-		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d; protobuf may be longer", errBodyTooLarge, len(body), otlpJSONBytesMax)
+		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d; protobuf may be longer", refusal.ErrBodyTooLarge, len(body), otlpJSONBytesMax)
 	}
 	if !fl.again {
 		if err := fl.memory.Grow(otlpJSONMemory * len(body)); err != nil {
@@ -86,7 +87,7 @@ func (f *front) answerOTLP(request *fasthttp.RequestCtx, fl *inFlightWrite, r re
 		content = contentOTLPJSON
 	}
 	if err != nil {
-		respond(request, statusOf(err), content, otlpStatus(statusOf(err), messageOf(err), inJSON))
+		respond(request, refusal.Status(err), content, otlpStatus(refusal.Status(err), refusal.Message(err), inJSON))
 		return
 	}
 	rejected, message := otlpRefusals(fl.batch())

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
@@ -60,7 +61,7 @@ func (s *Server) ExportOTLP(_ context.Context, m OTLPMessage) ([]byte, error) {
 
 // otlpError returns the status of an error of a write. One that a rate has caused says when to come again.
 func otlpError(err error) error {
-	s := status.New(otlpCode(statusOf(err)), strings.ToValidUTF8(messageOf(err), "\uFFFD"))
+	s := status.New(otlpCode(refusal.Status(err)), strings.ToValidUTF8(refusal.Message(err), "\uFFFD"))
 	if late := (*tenant.RateError)(nil); errors.As(err, &late) {
 		if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(late.RetryAfter)}); err == nil {
 			s = detailed

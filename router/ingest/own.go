@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // ErrRefused marks samples that no other try places.
@@ -72,7 +73,7 @@ func (f *front) writeOwn(ctx context.Context, w ownWrite) error {
 	})
 	account.Wrote(r.accepted, r.refused, r.failed, len(w.request))
 	pm.seconds.Observe(time.Since(start).Seconds())
-	if err != nil && (!retryable(err) || errors.Is(err, budget.ErrTooLarge)) {
+	if err != nil && (!refusal.Retryable(err) || errors.Is(err, budget.ErrTooLarge)) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	if err != nil {

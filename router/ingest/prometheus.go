@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // Headers of remote write 2.0: https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/
@@ -42,7 +43,7 @@ func (f *front) withoutReplica(extra parse.ExtraLabels) parse.ExtraLabels {
 func remoteWriteVersion(contentType []byte) (parse.RemoteWriteVersion, error) {
 	media, parameters, _ := bytes.Cut(contentType, []byte(";"))
 	if media = bytes.TrimSpace(media); len(media) > 0 && !bytes.EqualFold(media, []byte("application/x-protobuf")) {
-		return 0, fmt.Errorf("%w: %q, want application/x-protobuf", errContentType, contentType)
+		return 0, fmt.Errorf("%w: %q, want application/x-protobuf", refusal.ErrContentType, contentType)
 	}
 	for parameter := range bytes.SplitSeq(parameters, []byte(";")) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(parameter), []byte("="))
@@ -55,7 +56,7 @@ func remoteWriteVersion(contentType []byte) (parse.RemoteWriteVersion, error) {
 		case "io.prometheus.write.v2.Request":
 			return parse.RemoteWrite2, nil
 		default:
-			return 0, fmt.Errorf("%w: %q", errContentType, contentType)
+			return 0, fmt.Errorf("%w: %q", refusal.ErrContentType, contentType)
 		}
 	}
 	return parse.RemoteWrite1, nil
@@ -69,7 +70,7 @@ func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, fl *inFlightWrit
 	header.Set(headerExemplarsWritten, "0")
 	f.setCopies(request, r)
 	if err != nil {
-		respond(request, statusOf(err), contentText, append([]byte(messageOf(err)), '\n'))
+		respond(request, refusal.Status(err), contentText, append([]byte(refusal.Message(err)), '\n'))
 		return
 	}
 	f.answerLabelled(request, fl, "series")

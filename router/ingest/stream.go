@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/limitedlog"
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // streams is what the connections of the TCP ports share.
@@ -328,7 +329,7 @@ func (s *streams) attempt(fl *inFlightWrite, a attempts, end time.Time) (ended b
 	if err != nil {
 		to.account.Give(r.failed + r.again)
 		s.metrics.failures.note(err)
-		if retryable(err) && s.base.Err() == nil && (end.IsZero() || time.Now().Before(end)) {
+		if refusal.Retryable(err) && s.base.Err() == nil && (end.IsZero() || time.Now().Before(end)) {
 			return false
 		}
 		s.metrics.drops[dropWrite].Add(int64(r.failed + r.again))

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // Where VictoriaMetrics takes lines of JSON, comma-separated values, and Prometheus' text format.
@@ -42,7 +43,7 @@ func (f *front) parseImportPrometheus(request *fasthttp.RequestCtx, fl *inFlight
 	if text := request.QueryArgs().Peek(argumentTimestamp); len(text) > 0 {
 		ms, err := strconv.ParseInt(string(text), 10, 64)
 		if err != nil || !parse.Reachable(ms) {
-			return fmt.Errorf("%w: timestamp is %q, want milliseconds since 1970", errArgument, text)
+			return fmt.Errorf("%w: timestamp is %q, want milliseconds since 1970", refusal.ErrArgument, text)
 		}
 		if ms != 0 { // which VictoriaMetrics takes for none
 			o.NowMs = ms
@@ -56,11 +57,11 @@ func (f *front) parseImportPrometheus(request *fasthttp.RequestCtx, fl *inFlight
 func (f *front) parseImportCSV(request *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) error {
 	text := request.QueryArgs().Peek(argumentFormat)
 	if len(text) == 0 {
-		return fmt.Errorf("%w: the query arg format must say what the columns are, as in format=1:time:unix_s,2:label:room,3:metric:temperature", errArgument)
+		return fmt.Errorf("%w: the query arg format must say what the columns are, as in format=1:time:unix_s,2:label:room,3:metric:temperature", refusal.ErrArgument)
 	}
 	format, err := parse.ParseCSVFormat(string(text))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errArgument, err)
+		return fmt.Errorf("%w: %w", refusal.ErrArgument, err)
 	}
 	fl.chunk.rest, err = parse.CSV(&fl.worker.batch, body, format, f.lineOptions(fl))
 	return err
@@ -70,7 +71,7 @@ func (f *front) parseImportCSV(request *fasthttp.RequestCtx, fl *inFlightWrite, 
 func (f *front) answerImport(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error) {
 	f.setCopies(request, r)
 	if err != nil {
-		respond(request, statusOf(err), contentText, append([]byte(messageOf(err)), '\n'))
+		respond(request, refusal.Status(err), contentText, append([]byte(refusal.Message(err)), '\n'))
 		return
 	}
 	f.answerLabelled(request, fl, "lines")

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 	"github.com/tickmesh/tickmesh/router/split"
-	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // result describes what became of the points of one request or chunk.
@@ -56,85 +53,6 @@ func (w *worker) split(database []byte) *series.Frame {
 
 func (w *worker) memoryBytes() int { return w.batch.MemoryBytes() + w.splitter.MemoryBytes() }
 
-// retryable reports whether an error may pass without the client's help, so that a
-// port without answers tries again.
-func retryable(err error) bool {
-	if errors.Is(err, series.ErrBatch) {
-		return false
-	}
-	return !errors.Is(err, series.ErrSeriesLimit) || errors.Is(err, series.ErrSeriesRate)
-}
-
-// errorKind classifies an error of a write.
-func errorKind(err error) writeError {
-	switch late := (*tenant.RateError)(nil); {
-	case errors.As(err, &late):
-		return writeSampleRate
-	case errors.Is(err, errBudget), errors.Is(err, budget.ErrTooLarge):
-		return writeNoMemory
-	case errors.Is(err, errWorkers):
-		return writeNoWorker
-	case errors.Is(err, errBodyRead):
-		return writeSlowBody
-	case errors.Is(err, errSlowHeader):
-		return writeSlowHeader
-	case errors.Is(err, access.ErrBusy):
-		return writeSignIns
-	case errors.Is(err, series.ErrBatch):
-		return writeMalformed
-	case errors.Is(err, series.ErrReadOnly):
-		return writeReadOnly
-	case errors.Is(err, series.ErrSeriesRate):
-		return writeSeriesRate
-	case errors.Is(err, series.ErrSeriesLimit):
-		return writeSeriesLimit
-	case errors.Is(err, series.ErrOverloaded):
-		return writeOverloaded
-	case errors.Is(err, context.DeadlineExceeded):
-		return writeTimedOut
-	default:
-		return writeUnavailable
-	}
-}
-
-// explain words an error of a write for clients. The words never hold "partial
-// write" or "hinted handoff queue not empty", which Telegraf takes for success.
-func explain(err error) string {
-	if copies := (*series.CopiesError)(nil); errors.As(err, &copies) {
-		return copies.Error() + "; sent again with the same Idempotency-Key it waits for them and writes nothing twice"
-	}
-	if errors.Is(err, access.ErrBusy) {
-		return err.Error()
-	}
-	switch errorKind(err) {
-	case writeSampleRate:
-		return "too fast: " + harmless(err) + "; please send this request again later"
-	case writeSeriesRate:
-		return "not all was taken: " + harmless(err) + ", please send this request again: the same points twice do no harm"
-	case writeReadOnly:
-		return "the storage takes no writes now: " + harmless(err)
-	case writeSeriesLimit:
-		return "no room for new series now: " + harmless(err)
-	case writeOverloaded, writeNoMemory, writeNoWorker:
-		return "overloaded, please send this request again later: the same points twice do no harm"
-	case writeTimedOut:
-		return "the write took too long, please send it again: the same points twice do no harm (" + harmless(err) + ")"
-	case writeSlowBody, writeSlowHeader:
-		return harmless(err)
-	default:
-		return "unavailable now, please send this request again: " + harmless(err)
-	}
-}
-
-// harmless returns the text of an error without the words that clients misread.
-func harmless(err error) string {
-	text := err.Error()
-	for _, misread := range []string{"partial write", "hinted handoff queue not empty"} {
-		text = strings.ReplaceAll(text, misread, "incomplete write")
-	}
-	return text
-}
-
 // workers bounds the writes at work at once. Who waits is served in order of
 // arrival; of the workers at rest the one used last, with the warmest memory, is
 // taken first. There are never more workers at work, or writes, than slots. Heavy writes have at most
@@ -155,9 +73,6 @@ type workers struct {
 		closed  bool
 	}
 }
-
-// errWorkers: all workers are at work.
-var errWorkers = fmt.Errorf("%w: too many writes at work", series.ErrOverloaded)
 
 func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 	ws := &workers{slots: make(chan struct{}, o.Limits.WritesMax), heavy: make(chan struct{}, max(o.Limits.WritesMax/2, 1)), waitMax: o.Limits.WriteTimeout,
@@ -254,7 +169,7 @@ func (ws *workers) wait(ctx context.Context, slots chan<- struct{}) error {
 	case slots <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return errWorkers
+		return refusal.ErrWorkers
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // Headers by which a request says how it is to be written.
@@ -32,7 +33,7 @@ type writeOptions struct {
 const argumentExtraLabel = "extra_label"
 
 // writeOptionsOf reads the headers, and the query args that all dialects know, of a request with such a body, decoded.
-// Errors: errArgument.
+// Errors: refusal.ErrArgument.
 func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o writeOptions, err error) {
 	if level := fieldOf(request, headerLevel); len(level) > 0 {
 		switch string(level) {
@@ -40,7 +41,7 @@ func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o wri
 			o.level = series.LevelAll
 		case "majority":
 		default:
-			return o, fmt.Errorf("%w: %s is %q, want all or majority", errArgument, headerLevel, level)
+			return o, fmt.Errorf("%w: %s is %q, want all or majority", refusal.ErrArgument, headerLevel, level)
 		}
 	}
 	var labels []string
@@ -49,7 +50,7 @@ func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o wri
 			labels = append(labels, string(label))
 		}
 		if o.extra, err = parse.NewExtraLabels(labels); err != nil {
-			return o, fmt.Errorf("%w: %w", errArgument, err)
+			return o, fmt.Errorf("%w: %w", refusal.ErrArgument, err)
 		}
 	}
 	keys := fieldsOf(request, headerIdempotencyKey)
@@ -57,15 +58,15 @@ func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o wri
 	case len(keys) == 0:
 		return o, nil
 	case len(keys) > 1:
-		return o, fmt.Errorf("%w: %d headers %s, want one", errArgument, len(keys), headerIdempotencyKey)
+		return o, fmt.Errorf("%w: %d headers %s, want one", refusal.ErrArgument, len(keys), headerIdempotencyKey)
 	}
 	key := keys[0]
 	if len(key) == 0 || len(key) > idempotencyKeyBytesMax {
-		return o, fmt.Errorf("%w: %s has %d bytes, want 1 to %d", errArgument, headerIdempotencyKey, len(key), idempotencyKeyBytesMax)
+		return o, fmt.Errorf("%w: %s has %d bytes, want 1 to %d", refusal.ErrArgument, headerIdempotencyKey, len(key), idempotencyKeyBytesMax)
 	}
 	for _, c := range key {
 		if c < ' ' || c > '~' {
-			return o, fmt.Errorf("%w: %s has the byte %#02x, want printable ASCII", errArgument, headerIdempotencyKey, c)
+			return o, fmt.Errorf("%w: %s has the byte %#02x, want printable ASCII", refusal.ErrArgument, headerIdempotencyKey, c)
 		}
 	}
 	o.keyed = true
