@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -162,29 +161,6 @@ func (b *backup) unit(ctx context.Context, w *archive.Wanted) error {
 			})
 		})
 	})
-}
-
-const (
-	backupTries    = 5
-	backupRetryMin = 500 * time.Millisecond
-	backupRetryMax = 8 * time.Second
-)
-
-// again does something again if the cluster had trouble in the middle.
-func again(ctx context.Context, do func() error) error {
-	retry := backoff.Exponential{Min: backupRetryMin, Max: backupRetryMax}
-	for try := 1; ; try++ {
-		err := do()
-		passes := errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrOverloaded)
-		if !passes || try == backupTries {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w; %w", err, context.Cause(ctx))
-		case <-time.After(retry.Delay(try)):
-		}
-	}
 }
 
 func readSamples(ctx context.Context, c *client.Client, name metricName, r timeRange, snapshot string, visit archive.Visitor, p *progress) error {

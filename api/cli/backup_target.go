@@ -96,13 +96,6 @@ in a folder and deleted again, and what that server then has is compared with th
 	return cmd
 }
 
-// checkBackup reads all of a backup.
-func checkBackup(cmd *cobra.Command, b *archive.Backup) error {
-	p := startProgress(cmd.ErrOrStderr(), b.Bytes)
-	defer p.end()
-	return b.Check(cmd.Context(), p.addDone)
-}
-
 // prunedReport is what was deleted.
 type prunedReport struct {
 	Backups []string `json:"backups"`

@@ -106,17 +106,3 @@ func (s *clientCommand) explain(err error) error {
 	}
 	return err
 }
-
-// Commands returns the commands that ask a cluster. Start starts the server that a backup is restored
-// into to see that it can be.
-func Commands(start VerificationServer) []*cobra.Command {
-	commands := []*cobra.Command{
-		newQueryCommand(), newImportCommand(), newExportCommand(), newStatusCommand(), newNodesCommand(), newShardsCommand(),
-		newDrainCommand(), newUndrainCommand(), newRecoverCommand(), newBackupCommand(start), newRestoreCommand(),
-		newCheckCommand(),
-	}
-	for _, cmd := range commands {
-		settings.WrapUsage(cmd)
-	}
-	return commands
-}

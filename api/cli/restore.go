@@ -181,3 +181,10 @@ func (r *restore) verify() error {
 	fmt.Fprintf(r.cmd.ErrOrStderr(), "the cluster has the %d samples of the backup\n", r.backup.Samples)
 	return nil
 }
+
+// checkBackup reads all of a backup.
+func checkBackup(cmd *cobra.Command, b *archive.Backup) error {
+	p := startProgress(cmd.ErrOrStderr(), b.Bytes)
+	defer p.end()
+	return b.Check(cmd.Context(), p.addDone)
+}

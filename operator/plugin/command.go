@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	tickmesh "github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -31,47 +31,12 @@ type Kubernetes struct {
 	Logs Logs
 }
 
-// Access describes which Kubernetes is meant, as kubectl's flags of the same names do.
-type Access struct{ Kubeconfig, Context, Namespace string }
-
-// Connector finds a Kubernetes.
-type Connector func(Access) (*Kubernetes, error)
-
 // command is what all commands have in common.
 type command struct {
 	out     io.Writer
 	connect Connector
 	access  Access
 	output  string
-}
-
-// NewCommand makes the command line.
-func NewCommand(out io.Writer, connect Connector) *cobra.Command {
-	c := &command{out: out, connect: connect}
-	root := &cobra.Command{
-		Use: "kubectl-tickmesh", Short: "Look at clusters of TickMesh, and change them safely",
-		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tickmesh"},
-		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetOut(out)
-	f := root.PersistentFlags()
-	f.StringVarP(&c.access.Namespace, "namespace", "n", "", "`namespace` of the cluster (default: that of the context)")
-	f.StringVar(&c.access.Kubeconfig, "kubeconfig", "", "`file` that says how Kubernetes is reached (default: as kubectl)")
-	f.StringVar(&c.access.Context, "context", "", "`context` in that file (default: the current one)")
-	f.StringVarP(&c.output, "output", "o", outputTable, "table, for people, or json, for programs")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if c.output != outputTable && c.output != outputJSON {
-			return fmt.Errorf("--output %s: expected table or json", c.output)
-		}
-		return nil
-	}
-	root.AddCommand(c.newStatus(), c.newPlan(), c.newDrain(), c.newUndrain(), c.newBackup(), c.newRestore(), c.newTop(), c.newHibernate(), c.newWake(), c.newPause(), c.newResume(), c.newRestart(), c.newMaintain(), c.newLogs(), c.newReport())
-	if err := c.complete(root); err != nil {
-		panic("BUG: " + err.Error()) // of two functions for one flag
-	}
-	return root
 }
 
 // Forms of output.
@@ -129,3 +94,22 @@ func (c *command) with(ctx context.Context, names []string, do func(*Kubernetes,
 }
 
 func (c *command) isJSON() bool { return c.output == outputJSON }
+
+// errRefused marks a change that would lose copies or space.
+var errRefused = errors.New("refused")
+
+// refused returns the error of a change that would be refused, with the reason; nil: there is none.
+func refused(reason string) error {
+	if reason == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errRefused, reason)
+}
+
+// show writes a report as JSON or as text.
+func (c *command) show(r interface{ write(w io.Writer) error }) error {
+	if c.isJSON() {
+		return display.JSON(c.out, r)
+	}
+	return r.write(c.out)
+}

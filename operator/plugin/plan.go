@@ -15,9 +15,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
-// errRefused marks a change that would lose copies or space.
-var errRefused = errors.New("refused")
-
 // planReport is what `plan --output json` writes.
 type planReport struct {
 	Cluster string   `json:"cluster"`
@@ -108,22 +105,6 @@ func forecast(ctx context.Context, c, wanted *v1alpha1.TickMeshCluster, mesh Mes
 
 // problem is why the change would be refused; nil: it would not.
 func (r *planReport) problem() error { return refused(r.Refusal) }
-
-// refused returns the error of a change that would be refused, with the reason; nil: there is none.
-func refused(reason string) error {
-	if reason == "" {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", errRefused, reason)
-}
-
-// show writes a report as JSON or as text.
-func (c *command) show(r interface{ write(w io.Writer) error }) error {
-	if c.isJSON() {
-		return display.JSON(c.out, r)
-	}
-	return r.write(c.out)
-}
 
 func (r *planReport) write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %d nodes now, %d then", r.Cluster, r.Before, r.After)

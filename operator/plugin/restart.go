@@ -20,7 +20,7 @@ import (
 type restartReport struct {
 	Cluster string        `json:"cluster"`
 	Word    string        `json:"restart"` // value of the annotations
-	Steps   []upgradeStep `json:"steps"`
+	Steps   []restartStep `json:"steps"`
 	Paused  bool          `json:"paused"`
 }
 
@@ -83,29 +83,6 @@ func (k *Kubernetes) restart(ctx context.Context, c *v1alpha1.TickMeshCluster, c
 		return fmt.Errorf("change the cluster %s: %w", c.Name, err)
 	}
 	return nil
-}
-
-// restartSteps returns what is restarted, as the status tells of the cluster.
-func restartSteps(c *v1alpha1.TickMeshCluster, components []string) []upgradeStep {
-	steps := make([]upgradeStep, 0, len(components))
-	for _, component := range components {
-		step := upgradeStep{Component: component}
-		switch component {
-		case build.ComponentEtcd:
-			if c.Status.Etcd != nil {
-				for i := range c.Status.Etcd.Members {
-					step.Pods = append(step.Pods, c.Status.Etcd.Members[i].Name)
-				}
-			}
-		case build.ComponentNode:
-			for i := range c.Status.NodeStatuses {
-				step.Pods = append(step.Pods, c.Status.NodeStatuses[i].Name)
-			}
-		}
-		slices.Reverse(step.Pods)
-		steps = append(steps, step)
-	}
-	return steps
 }
 
 func (r *restartReport) write(w io.Writer) error {

@@ -18,16 +18,10 @@ type upgradeReport struct {
 	Cluster string        `json:"cluster"`
 	Running string        `json:"running"` // versions, with commas between
 	Image   string        `json:"image"`
-	Steps   []upgradeStep `json:"steps"`
+	Steps   []restartStep `json:"steps"`
 	Refusal string        `json:"refusal,omitempty"`
 	// WaitsUntil is when the maintenance window opens that this waits for; empty: it does not wait.
 	WaitsUntil string `json:"waits_until,omitempty"`
-}
-
-// upgradeStep is one component whose pods are restarted.
-type upgradeStep struct {
-	Component string   `json:"component"`
-	Pods      []string `json:"pods,omitempty"` // in the order in which they are restarted; of Deployments unknown
 }
 
 // planImage reports what another image would restart.
@@ -72,19 +66,4 @@ func (r *upgradeReport) write(w io.Writer) error {
 	}
 	fmt.Fprintln(w, "In this order, each when the one before is ready:")
 	return writeSteps(w, r.Steps)
-}
-
-// writeSteps writes a line for each component, in order.
-func writeSteps(w io.Writer, steps []upgradeStep) (err error) {
-	for _, s := range steps {
-		switch {
-		case s.Component == build.ComponentRouter || s.Component == build.ComponentEnvoy:
-			_, err = fmt.Fprintf(w, "  %s: new pods beside the old ones\n", s.Component)
-		case len(s.Pods) == 0: // the status does not tell of them yet
-			_, err = fmt.Fprintf(w, "  %s: one at a time\n", s.Component)
-		default:
-			_, err = fmt.Fprintf(w, "  %s: one at a time, as %s\n", s.Component, strings.Join(s.Pods, ", "))
-		}
-	}
-	return err
 }
