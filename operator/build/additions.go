@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
@@ -33,39 +32,6 @@ func (p pod) withAdditions() pod {
 	p.container.VolumeMounts = slices.Concat(p.container.VolumeMounts, additionalMounts(a.VolumeMounts))
 	p.volumes = slices.Concat(p.volumes, additionalVolumes(a.Volumes))
 	return p
-}
-
-// labels returns the labels of the pod.
-func (p pod) labels(c *v1alpha1.TickMeshCluster) map[string]string {
-	labels := map[string]string{}
-	if p.additions != nil {
-		for key, value := range p.additions.Labels {
-			labels[key] = string(value)
-		}
-	}
-	maps.Copy(labels, p.allLabels(c))
-	return labels
-}
-
-// spreads returns how pods are spread over places. Kubernetes takes one constraint for a place, so
-// that one of spec for zones takes the place of the operator's.
-func (p pod) spreads(c *v1alpha1.TickMeshCluster) []corev1.TopologySpreadConstraint {
-	if p.additions == nil {
-		return p.zones(c)
-	}
-	var all []corev1.TopologySpreadConstraint
-	for _, s := range p.additions.TopologySpreadConstraints {
-		all = append(all, corev1.TopologySpreadConstraint{
-			MaxSkew: s.MaxSkew, TopologyKey: s.TopologyKey, WhenUnsatisfiable: s.WhenUnsatisfiable,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: Selector(c, p.component)},
-		})
-	}
-	for _, zone := range p.zones(c) {
-		if !slices.ContainsFunc(all, func(s corev1.TopologySpreadConstraint) bool { return s.TopologyKey == zone.TopologyKey }) {
-			all = append(all, zone)
-		}
-	}
-	return all
 }
 
 func variables(of []v1alpha1.PodVariable) []corev1.EnvVar {

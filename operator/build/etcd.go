@@ -1,9 +1,6 @@
 package build
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -16,42 +13,7 @@ import (
 
 const (
 	etcdGraceSeconds = 30
-	volumeConfig     = "config"
-	dirConfig        = "/etc/tickmesh/config"
 	etcdConfigFile   = "etcd.yaml"
-)
-
-// StoreName returns the name that a cluster's shard map is kept under in etcd. An external one
-// may be shared, so there it is what the status says, which NewStoreName has decided.
-func StoreName(c *v1alpha1.TickMeshCluster) string {
-	if external := c.Spec.Etcd.External; external != nil {
-		return cmp.Or(external.ClusterName, c.Status.StoreName, c.Name)
-	}
-	return c.Name
-}
-
-// NewStoreName returns the StoreName of a cluster with an external etcd whose spec and status
-// have none. One that was made by an older operator keeps its own name, which the arguments
-// of its nodes have; nodes is nil if there are none. A new one gets a name that no cluster of
-// another namespace has.
-func NewStoreName(c *v1alpha1.TickMeshCluster, nodes *appsv1.StatefulSet) string {
-	if nodes != nil {
-		for _, argument := range nodes.Spec.Template.Spec.Containers[0].Args {
-			if name, is := strings.CutPrefix(argument, argumentCluster); is {
-				return name
-			}
-		}
-	}
-	if c.Status.Shards > 0 {
-		return c.Name // its nodes were taken away
-	}
-	sum := sha256.Sum256([]byte(c.Namespace + "/" + c.Name))
-	return c.Name + "-" + hex.EncodeToString(sum[:storeNameHashBytes])
-}
-
-const (
-	argumentCluster    = "--cluster="
-	storeNameHashBytes = 4
 )
 
 // EtcdEndpoints returns the URLs of etcd for clients.
@@ -152,10 +114,4 @@ func etcdToken(c *v1alpha1.TickMeshCluster, f Facts) string {
 		token += "-" + strconv.FormatInt(f.EtcdGeneration, 10)
 	}
 	return token
-}
-
-func configVolume(configMap string) corev1.Volume {
-	return corev1.Volume{Name: volumeConfig, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: configMap}, DefaultMode: ptr(int32(secretFileMode)),
-	}}}
 }

@@ -1,6 +1,9 @@
 package build
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"regexp"
@@ -8,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -187,3 +191,38 @@ func meta(c *v1alpha1.TickMeshCluster, component, name string) metav1.ObjectMeta
 func ownedBy(c *v1alpha1.TickMeshCluster) metav1.OwnerReference {
 	return *metav1.NewControllerRef(c, v1alpha1.GroupVersion().WithKind(v1alpha1.KindCluster))
 }
+
+// StoreName returns the name that a cluster's shard map is kept under in etcd. An external one
+// may be shared, so there it is what the status says, which NewStoreName has decided.
+func StoreName(c *v1alpha1.TickMeshCluster) string {
+	if external := c.Spec.Etcd.External; external != nil {
+		return cmp.Or(external.ClusterName, c.Status.StoreName, c.Name)
+	}
+	return c.Name
+}
+
+// NewStoreName returns the StoreName of a cluster with an external etcd whose spec and status
+// have none. One that was made by an older operator keeps its own name, which the arguments
+// of its nodes have; nodes is nil if there are none. A new one gets a name that no cluster of
+// another namespace has.
+func NewStoreName(c *v1alpha1.TickMeshCluster, nodes *appsv1.StatefulSet) string {
+	if nodes != nil {
+		for _, argument := range nodes.Spec.Template.Spec.Containers[0].Args {
+			if name, is := strings.CutPrefix(argument, argumentCluster); is {
+				return name
+			}
+		}
+	}
+	if c.Status.Shards > 0 {
+		return c.Name // its nodes were taken away
+	}
+	sum := sha256.Sum256([]byte(c.Namespace + "/" + c.Name))
+	return c.Name + "-" + hex.EncodeToString(sum[:storeNameHashBytes])
+}
+
+const (
+	argumentCluster    = "--cluster="
+	storeNameHashBytes = 4
+)
+
+func hostNames(service string) []string { return []string{service, service + ".cluster.local"} }

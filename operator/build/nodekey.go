@@ -17,16 +17,7 @@ const (
 	// termination message, which only the machine of the pod can write.
 	ContainerRequest = "certificate-request"
 	containerAwait   = "certificate-await"
-
-	volumeKey = "tls-key"
-	dirKey    = "/etc/tickmesh/tls-key"
 )
-
-// NodesKeepKeys reports whether each node has a certificate of its own, of a key that never
-// leaves its pod. Whoever else makes the certificates cannot be asked by a pod.
-func NodesKeepKeys(c *v1alpha1.TickMeshCluster) bool {
-	return c.Spec.TLS.Mode == v1alpha1.TLSModeOperator
-}
 
 // KeepsKey reports whether a pod makes its own key.
 func KeepsKey(p *corev1.PodSpec) bool {
@@ -49,14 +40,6 @@ func NodeIdentity(c *v1alpha1.TickMeshCluster, podName string) certificate.Ident
 		CommonName: podName, Hosts: append(hostNames(PodAddress(c, ComponentNode, podName)), "localhost"),
 		Name: certificate.Name{Cluster: StoreName(c), Role: certificate.RoleNode, ID: podName},
 	}
-}
-
-// keyDir returns the folder of the key that belongs to the certificates of a folder.
-func keyDir(c *v1alpha1.TickMeshCluster, identity, dir string) string {
-	if identity == IdentityNode && dir == dirTLS && NodesKeepKeys(c) {
-		return dirKey
-	}
-	return dir
 }
 
 // keySize is more than the key of a certificate takes.
@@ -92,12 +75,5 @@ func (p *pod) addOwnKey(c *v1alpha1.TickMeshCluster, f Facts, resources corev1.R
 			Args:         []string{"certs", "await", "--cert=" + dirTLS + "/" + corev1.TLSCertKey, "--key=" + keyFile, "--ca=" + dirTLS + "/" + keyCA},
 			VolumeMounts: []corev1.VolumeMount{mount(volumeTLS, dirTLS), key},
 		},
-	}
-}
-
-// annotationFile is an annotation of the pod as a file, which is empty until there is one.
-func annotationFile(path, annotation string) corev1.DownwardAPIVolumeFile {
-	return corev1.DownwardAPIVolumeFile{
-		Path: path, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + annotation + "']"},
 	}
 }

@@ -94,21 +94,6 @@ func Unwanted(c *v1alpha1.TickMeshCluster, f Facts) []Object {
 	return objects
 }
 
-func allComponents() []string {
-	return []string{ComponentEtcd, ComponentNode, ComponentRouter, ComponentEnvoy, ComponentBackup}
-}
-
-// components returns those that a cluster has.
-func components(c *v1alpha1.TickMeshCluster) (has []string) {
-	for _, component := range allComponents() {
-		if component == ComponentEtcd && c.Spec.Etcd.Managed == nil || component == ComponentEnvoy && !EnvoyEnabled(c) {
-			continue
-		}
-		has = append(has, component)
-	}
-	return has
-}
-
 // monitorKinds returns the kinds that are wanted, of those that there are.
 func monitorKinds(pod, service bool) (kinds []string) {
 	if pod {

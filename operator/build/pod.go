@@ -2,21 +2,12 @@ package build
 
 import (
 	"maps"
-	"strconv"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
-)
-
-// Folders in pods.
-const (
-	dirData    = "/data"
-	dirTLS     = "/etc/tickmesh/tls"
-	dirEtcdTLS = "/etc/tickmesh/etcd-tls"
-	dirPod     = "/etc/tickmesh/pod"
 )
 
 // userID is the user and group of all pods: "nonroot" of images without a distribution.
@@ -46,10 +37,6 @@ type spread struct {
 	machinesRequired, zonesRequired bool
 	topologyKey                     string // of zones
 }
-
-func ptr[T any](v T) *T { return &v }
-
-func hostPort(host string, port int) string { return host + ":" + strconv.Itoa(port) }
 
 // template returns the pod template of a component.
 func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSpec {
@@ -192,45 +179,35 @@ func (p pod) zones(c *v1alpha1.TickMeshCluster) []corev1.TopologySpreadConstrain
 	}}
 }
 
-// Times of probes.
-const (
-	// startupSeconds is how long a process may take until it listens. A node replays its
-	// log, and waits for etcd when it is new; a router waits for the first shard map.
-	startupSeconds = 3600
-	probePeriod    = 5
-	probeTimeout   = 4
-	livePeriod     = 10
-	liveFailures   = 6
-	readyFailures  = 2
-)
-
-// probes sets the probes of a container. Liveness asks for the process only; who waits for
-// something is alive.
-func probes(container *corev1.Container, port int, secure bool, livePath, readyPath string) {
-	probe := func(path string, period, failures int32) *corev1.Probe {
-		get := &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(int32(port)), Scheme: corev1.URISchemeHTTP}
-		if secure {
-			get.Scheme = corev1.URISchemeHTTPS
-		}
-		return &corev1.Probe{
-			ProbeHandler: corev1.ProbeHandler{HTTPGet: get}, PeriodSeconds: period, TimeoutSeconds: probeTimeout,
-			FailureThreshold: failures, SuccessThreshold: 1,
+// labels returns the labels of the pod.
+func (p pod) labels(c *v1alpha1.TickMeshCluster) map[string]string {
+	labels := map[string]string{}
+	if p.additions != nil {
+		for key, value := range p.additions.Labels {
+			labels[key] = string(value)
 		}
 	}
-	container.StartupProbe = probe(livePath, probePeriod, startupSeconds/probePeriod)
-	container.LivenessProbe = probe(livePath, livePeriod, liveFailures)
-	container.ReadinessProbe = probe(readyPath, probePeriod, readyFailures)
+	maps.Copy(labels, p.allLabels(c))
+	return labels
 }
 
-func containerPort(name string, port int) corev1.ContainerPort {
-	return corev1.ContainerPort{Name: name, ContainerPort: int32(port), Protocol: corev1.ProtocolTCP}
-}
-
-func mount(name, path string) corev1.VolumeMount {
-	return corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: true}
-}
-
-// envPodName sets the environment variable with the pod's name.
-func envPodName() corev1.EnvVar {
-	return corev1.EnvVar{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}}
+// spreads returns how pods are spread over places. Kubernetes takes one constraint for a place, so
+// that one of spec for zones takes the place of the operator's.
+func (p pod) spreads(c *v1alpha1.TickMeshCluster) []corev1.TopologySpreadConstraint {
+	if p.additions == nil {
+		return p.zones(c)
+	}
+	var all []corev1.TopologySpreadConstraint
+	for _, s := range p.additions.TopologySpreadConstraints {
+		all = append(all, corev1.TopologySpreadConstraint{
+			MaxSkew: s.MaxSkew, TopologyKey: s.TopologyKey, WhenUnsatisfiable: s.WhenUnsatisfiable,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: Selector(c, p.component)},
+		})
+	}
+	for _, zone := range p.zones(c) {
+		if !slices.ContainsFunc(all, func(s corev1.TopologySpreadConstraint) bool { return s.TopologyKey == zone.TopologyKey }) {
+			all = append(all, zone)
+		}
+	}
+	return all
 }

@@ -139,9 +139,6 @@ func frontPorts() []corev1.ContainerPort {
 	}
 }
 
-// portMetrics names the ports that Prometheus asks.
-const portMetrics = "http-metrics"
-
 func routerPorts(f Facts) []corev1.ContainerPort {
 	ports := frontPorts()
 	if !f.NoMetricsPort {

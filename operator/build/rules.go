@@ -35,16 +35,6 @@ const (
 	userMetrics = "tickmesh-metrics"
 )
 
-// AuthEnabled reports whether routers ask callers who they are.
-func AuthEnabled(c *v1alpha1.TickMeshCluster) bool { return c.Spec.Security.AuthSecretName != "" }
-
-// AuthSecret returns the name of the Secret with all users that routers know.
-func AuthSecret(c *v1alpha1.TickMeshCluster) string { return c.Name + "-auth" }
-
-// TokenSecret returns the name of the Secret with the tokens of the operator and of
-// Prometheus.
-func TokenSecret(c *v1alpha1.TickMeshCluster) string { return c.Name + "-operator-token" }
-
 // DatabasesConfigMap makes the file with what holds for each database.
 func DatabasesConfigMap(c *v1alpha1.TickMeshCluster) *corev1.ConfigMap {
 	return &corev1.ConfigMap{

@@ -1,8 +1,6 @@
 package build
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
@@ -107,8 +105,6 @@ func PeerName(c *v1alpha1.TickMeshCluster, identity string) certificate.Name {
 	return n
 }
 
-func hostNames(service string) []string { return []string{service, service + ".cluster.local"} }
-
 // Keys of Secrets.
 const (
 	keyCA              = "ca.crt"
@@ -118,43 +114,6 @@ const (
 	keySigning         = "signing.pem"
 	keyVerify          = "verify.pem"
 )
-
-// RouterAccess is how the operator and the Jobs of backups reach the routers.
-type RouterAccess struct {
-	// Address is host:port of the gRPC API.
-	Address string
-	// CASecret is the Secret whose ca.crt has the CA of the routers' certificates;
-	// empty: there is no TLS.
-	CASecret string
-	// TokenSecret is the Secret whose KeyToken has the token to show; empty: nobody asks for
-	// one.
-	TokenSecret string
-}
-
-// AccessRouters returns how the operator and the Jobs of backups reach the routers.
-func AccessRouters(c *v1alpha1.TickMeshCluster) RouterAccess {
-	access := RouterAccess{Address: hostPort(routerServerName(c), PortGRPC)}
-	if AuthEnabled(c) {
-		access.TokenSecret = TokenSecret(c)
-	}
-	switch {
-	case routerFrontSecret(c) == "":
-	case EnvoyEnabled(c):
-		access.CASecret = TLSSecret(c, IdentityOperator)
-	default:
-		access.CASecret = TLSSecret(c, IdentityEdge)
-	}
-	return access
-}
-
-// routerServerName returns the name that the certificate of the routers' ports for clients
-// is valid for: without Envoy it is the one that clients see.
-func routerServerName(c *v1alpha1.TickMeshCluster) string {
-	if routerFrontSecret(c) != "" && !EnvoyEnabled(c) {
-		return ServiceAddress(c, ClientServiceName(c))
-	}
-	return ServiceAddress(c, Name(c, ComponentRouter))
-}
 
 // routerFrontSecret returns the Secret with the certificate of the routers' ports for
 // clients; empty: they have no TLS. Behind Envoy that is the routers' own one, so that
@@ -169,11 +128,8 @@ func routerFrontSecret(c *v1alpha1.TickMeshCluster) string {
 	return TLSSecret(c, IdentityEdge)
 }
 
-// secretFileMode allows any user of a pod to read its Secrets; nobody else can see them.
-const secretFileMode = 0o444
-
-// secretVolume is a Secret as files. It need not be there when the pod is made.
-func secretVolume(name, secret string) corev1.Volume {
-	mode := int32(secretFileMode)
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: &mode}}}
+// NodesKeepKeys reports whether each node has a certificate of its own, of a key that never
+// leaves its pod. Whoever else makes the certificates cannot be asked by a pod.
+func NodesKeepKeys(c *v1alpha1.TickMeshCluster) bool {
+	return c.Spec.TLS.Mode == v1alpha1.TLSModeOperator
 }
