@@ -135,3 +135,6 @@ func (e *etcdConnection) close() {
 
 // Close ends the connections that are kept of a cluster.
 func (m *Memory) Close() { m.etcd.close() }
+
+// clusterKey names a cluster: namespace/name.
+func clusterKey(c *v1alpha1.TickMeshCluster) string { return c.Namespace + "/" + c.Name }

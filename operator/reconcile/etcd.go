@@ -45,15 +45,6 @@ type etcdMembers struct {
 // etcdMembersMax is how many members a managed etcd can have.
 const etcdMembersMax = 3
 
-// Annotations of claims.
-const (
-	annotationEtcdMember = v1alpha1.Group + "/etcd-member" // id of the member whose data is on it, hexadecimal
-	// annotationMachineMissing has since when the only machine of the volume does not exist, in
-	// Unix milliseconds.
-	annotationMachineMissing = v1alpha1.Group + "/machine-missing-since"
-	annotationGivenUp        = v1alpha1.Group + "/given-up" // its node or member is being given up
-)
-
 func (e *etcdMembers) isManaged() bool { return e.cluster.Spec.Etcd.Managed != nil }
 
 func (e *etcdMembers) record() etcdRecord { return etcdRecord{e.cluster, e.seen, e.now} }
@@ -215,14 +206,6 @@ func (e *etcdMembers) act(ctx context.Context, a etcd.Action) error {
 	default:
 		return e.admin.Promote(ctx, a.MemberID)
 	}
-}
-
-// mark is the value of an annotation that says yes; "" takes it away.
-func mark(set bool) string {
-	if set {
-		return "true"
-	}
-	return ""
 }
 
 // setRebuild writes down what is done to put a new etcd in the place of a lost one, before

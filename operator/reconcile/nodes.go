@@ -45,15 +45,6 @@ func (n *storageNodes) manager() string {
 	return v1alpha1.KindCluster + "/" + n.cluster.Namespace + "/" + n.cluster.Name
 }
 
-// replaceAfterMs is how long a machine says nothing before it is lost.
-func replaceAfterMs(c *v1alpha1.TickMeshCluster) int64 {
-	after, err := c.Spec.ReplaceAfter.Parse()
-	if err != nil || after <= 0 {
-		return shardmap.ReplaceAfterMsDefault // the schema lets nothing else in
-	}
-	return after.Milliseconds()
-}
-
 // look asks the store, which so many members of a managed etcd serve, and the routers, and decides.
 func (n *storageNodes) look(ctx context.Context, etcdMembers int) {
 	k := &n.known

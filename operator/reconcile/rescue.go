@@ -1,18 +1,12 @@
 package reconcile
 
 import (
-	"context"
 	"fmt"
 	"strings"
-
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/inventory"
-	"github.com/tickmesh/tickmesh/operator/report"
 )
 
 // rescue is who can be asked for a shard map that is lost.
@@ -68,26 +62,4 @@ func (r rescue) text(c *v1alpha1.TickMeshCluster, due bool) string {
 			job, strings.Join(r.missing, ", "))
 	}
 	return fmt.Sprintf("Job %s builds it anew from what the nodes know", job)
-}
-
-// rescueMap makes the Job that puts the shard map back, once all nodes with shards can be
-// asked. The Job looks again: it writes only over what is older than the nodes have seen.
-func (p *pass) rescueMap(ctx context.Context) error {
-	if !p.etcd.hasLost(p.nodes.known.ViewErr) {
-		return nil
-	}
-	asked := rescueOf(p.cluster, p.seen)
-	if asked.impossible() != "" {
-		return nil // the condition says so
-	}
-	job := build.RescueJob(p.cluster, p.facts(), asked.ready, asked.lost)
-	present := &batchv1.Job{}
-	if found, err := p.objects.FindLive(ctx, job.Name, present); err != nil || found {
-		return err // it runs, or Kubernetes deletes it soon
-	}
-	if err := p.objects.Cached.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create Job %s: %w", job.Name, err)
-	}
-	p.tell(corev1.EventTypeWarning, report.ReasonStoreLost, "etcd has lost the shard map; Job %s builds it anew from what the nodes know", job.Name)
-	return nil
 }
