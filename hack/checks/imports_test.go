@@ -112,6 +112,7 @@ var directions = []direction{
 	{"node/commit", []string{"api/series", "api/shardmap", "node/replica", "node/storage"}, []string{"os", "net", "time", "google.golang.org/grpc", "go.etcd.io"}, "what the node does next is a function of what it is told: no clock, no I/O, no goroutine"},
 	{"node/transfer", []string{"node/commit", "node/replica", "node/storage"}, []string{module + "node/storage/wal", "os", "net", "google.golang.org/grpc", "go.etcd.io"}, "transfer decides nothing about groups; it sees the loop and other nodes through interfaces"},
 	{"node/repair", []string{"api/backoff", "api/series", "api/shardmap", "node/replica", "node/storage"}, []string{module + "node/storage/wal", "os", "net", "google.golang.org/grpc", "go.etcd.io"}, "repair knows no log; it sees other nodes through an interface"},
+	{"node/replica/envelope", nil, []string{"os", "net", "time", "sync", "google.golang.org/grpc", "go.etcd.io/etcd"}, "messages as bytes, whatever they mean"},
 	{"node/replica", []string{"api/series", "api/shardmap"}, []string{"os", "net", "time", "sync", "google.golang.org/grpc", "go.etcd.io/etcd"},
 		"replication is step functions: no clock, no I/O, no goroutine"},
 	{"node/storage", []string{"api/backoff", "api/guard", "api/series", "api/scan", "api/processor"}, []string{"google.golang.org/grpc", "go.etcd.io", "github.com/prometheus", "net", "net/http"},

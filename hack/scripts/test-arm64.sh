@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 if [ $# = 0 ]; then
-	set -- ./api/series ./api/scan/... ./api/shardmap ./node/storage/... ./node/replica ./api/parse ./router/split
+	set -- ./api/series ./api/scan/... ./api/shardmap ./node/storage/... ./node/replica/... ./api/parse ./router/split
 fi
 export GOARCH=arm64 CGO_ENABLED=0
 if [ "$(go env GOHOSTARCH)" = arm64 ]; then

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // planChange returns the change from the present members to target; nil if there is none.
@@ -55,7 +56,7 @@ func (g *group) planChange(target []shardmap.Member) (*pb.ConfChangeV2, error) {
 
 func (g *group) proposeChange(change *pb.ConfChangeV2) error {
 	defer g.contain()
-	if size := proto.Size(change); size > contextBytesMax {
+	if size := proto.Size(change); size > envelope.ContextBytesMax {
 		return fmt.Errorf("%w: a change of %d bytes", ErrArgument, size)
 	}
 	g.wake()

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // collect puts what g has to do into the Round.
@@ -223,9 +224,9 @@ func (g *group) applyChange(e *pb.Entry) {
 	state := g.node.ApplyConfChange(change)
 	members, leaving := g.config.Members, []shardmap.Member(nil)
 	if len(change.GetContext()) > 0 {
-		d := decoder{rest: change.GetContext()}
-		target := d.members()
-		if d.broken {
+		d := envelope.Decoder{Rest: change.GetContext()}
+		target := readMembers(&d)
+		if d.Broken {
 			panic(libraryFault("a change of the configuration has members that cannot be read"))
 		}
 		for _, m := range members {

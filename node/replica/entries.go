@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -220,29 +221,16 @@ func (l *entryLog) entries(lo, hi uint64, bytesMax uint64, lagging *laggingReads
 	return out, nil
 }
 
-// heldEntry is one of the library's entries and what its fields point to, in one piece.
-type heldEntry struct {
-	pb.Entry
-	kind        pb.EntryType
-	term, index uint64
-}
-
-func newEntry(kind pb.EntryType, term, index uint64, data []byte) *pb.Entry {
-	held := &heldEntry{kind: kind, term: term, index: index}
-	held.Type, held.Term, held.Index, held.Data = &held.kind, &held.term, &held.index, data
-	return &held.Entry
-}
-
 // toRaft returns an entry as the library has it: the data of an entry of ours begins
 // with its kind, that of an empty one is empty.
 func toRaft(e Entry) *pb.Entry {
 	switch e.Kind {
 	case KindEmpty:
-		return newEntry(pb.EntryNormal, e.Term, e.Index, nil)
+		return envelope.NewEntry(pb.EntryNormal, e.Term, e.Index, nil)
 	case KindChange:
-		return newEntry(pb.EntryConfChangeV2, e.Term, e.Index, e.Body)
+		return envelope.NewEntry(pb.EntryConfChangeV2, e.Term, e.Index, e.Body)
 	}
-	return newEntry(pb.EntryNormal, e.Term, e.Index, slices.Concat([]byte{e.Kind}, e.Body))
+	return envelope.NewEntry(pb.EntryNormal, e.Term, e.Index, slices.Concat([]byte{e.Kind}, e.Body))
 }
 
 // fromRaft is the inverse of toRaft.

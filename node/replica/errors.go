@@ -22,8 +22,6 @@ var (
 	// acknowledged, or because it would be a full voter without data. It is a
 	// series.ErrUnavailable.
 	ErrFault = fmt.Errorf("the replica has stopped: %w", series.ErrUnavailable)
-	// ErrEnvelope marks bytes that are not an envelope of this version.
-	ErrEnvelope = errors.New("not an envelope")
 	// ErrState marks bytes that are not a group's state.
 	ErrState = errors.New("not a group state")
 	// ErrSnapshot: the snapshot is older than what the replica has, or is not for it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // pause lets n ticks pass.
@@ -242,8 +243,8 @@ func TestLostLogStopsTheReplicaOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	term := leader.host.group(0).term
-	m := message{kind: typeHeartbeat, shard: 0, to: state.RaftID, from: leader.host.group(0).replica.RaftID, term: term, commit: 5}
-	if err := host.Receive(leader.name, endEnvelope(m.appendTo(beginEnvelope(nil, 1)))); err != nil {
+	m := envelope.Message{Kind: envelope.Heartbeat, Shard: 0, To: state.RaftID, From: leader.host.group(0).replica.RaftID, Term: term, Commit: 5}
+	if err := host.Receive(leader.name, envelope.End(m.AppendTo(envelope.Begin(nil, 1)))); err != nil {
 		t.Fatal(err)
 	}
 	if err := host.Propose(0, 1, nil, 1); !errors.Is(err, ErrFault) {

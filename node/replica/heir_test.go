@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 )
 
@@ -81,7 +82,7 @@ func TestHandingOverIsBounded(t *testing.T) {
 		g.handOver()
 		g.eachProgress(func(p MemberProgress) {
 			if p.Member.RaftID != g.replica.RaftID {
-				g.takeOver(&message{term: g.term, from: p.Member.RaftID})
+				g.takeOver(&envelope.Message{Term: g.term, From: p.Member.RaftID})
 			}
 		})
 		if g.transferee != raft.None {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -34,19 +35,19 @@ func (g *group) hibernate() {
 		return
 	}
 	g.hibernating = true
-	g.sendToMembers(typeHibernate, g.commit)
+	g.sendToMembers(envelope.Hibernate, g.commit)
 	g.log.evict(g.advanced, evictAll)
 }
 
 // followIntoHibernation stops ticking, as its leader has, if this replica has all that it has.
-func (g *group) followIntoHibernation(m *message) {
+func (g *group) followIntoHibernation(m *envelope.Message) {
 	g.wake()
-	if m.term != g.term || m.from != g.lead || g.state != raft.StateFollower || g.log.last != m.index || g.installing != nil {
+	if m.Term != g.term || m.From != g.lead || g.state != raft.StateFollower || g.log.last != m.Index || g.installing != nil {
 		return
 	}
-	if g.commit < m.index {
-		_ = g.node.Step(&pb.Message{Type: pb.MsgHeartbeat.Enum(), To: new(m.to), From: new(m.from),
-			Term: new(m.term), Commit: new(m.index)})
+	if g.commit < m.Index {
+		_ = g.node.Step(&pb.Message{Type: pb.MsgHeartbeat.Enum(), To: new(m.To), From: new(m.From),
+			Term: new(m.Term), Commit: new(m.Index)})
 		g.mark()
 	}
 	g.hibernating, g.elapsed = true, 0

@@ -1,6 +1,7 @@
 package replica
 
 import "slices"
+import "github.com/tickmesh/tickmesh/node/replica/envelope"
 
 // hold is what a group may not do before its newest state is durable: with
 // Config.SyncLater the driver goes on with other groups while it syncs. Everything in
@@ -15,8 +16,8 @@ type hold struct {
 }
 
 type heldMessage struct {
-	node string
-	message
+	node    string
+	message envelope.Message
 }
 
 // heldMessagesMax bounds the messages that wait. More are lost, which Raft makes up for.

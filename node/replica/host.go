@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // Host holds a node's replicas of all groups. It finds the group that a call is for, ticks
@@ -240,27 +241,27 @@ func (h *Host) Synced(number uint64) (shards []uint16) {
 	return shards
 }
 
-// Receive handles an envelope from a node, and keeps its bytes. Messages for groups or raft
-// ids that are not here are dropped. Errors: ErrEnvelope; the messages before the first bad
+// Receive handles the bytes of an envelope from a node, and keeps them. Messages for groups or raft
+// ids that are not here are dropped. Errors: envelope.Err; the messages before the first bad
 // one have been handled then.
-func (h *Host) Receive(from string, envelope []byte) error {
-	run, d, err := openEnvelope(envelope)
+func (h *Host) Receive(from string, sent []byte) error {
+	run, d, err := envelope.Open(sent)
 	if err != nil {
 		return err
 	}
 	if h.shared.peers.heardFrom(from, run) {
 		h.wakeWith(from)
 	}
-	var m message
-	for len(d.rest) > 0 {
-		if d.message(&m); d.broken {
-			return fmt.Errorf("%w: message of type %d", ErrEnvelope, m.kind)
+	var m envelope.Message
+	for len(d.Rest) > 0 {
+		if d.Message(&m); d.Broken {
+			return fmt.Errorf("%w: message of type %d", envelope.Err, m.Kind)
 		}
-		g := h.group(m.shard)
-		if g == nil || g.node == nil || m.to != g.replica.RaftID {
+		g := h.group(m.Shard)
+		if g == nil || g.node == nil || m.To != g.replica.RaftID {
 			continue
 		}
-		g.meet(m.from, from)
+		g.meet(m.From, from)
 		g.take(&m)
 		h.membersMayDiffer()
 	}

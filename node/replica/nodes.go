@@ -7,6 +7,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // peerUp handles a new connection to node: a hibernating leader wakes, so that it sends.
@@ -115,40 +116,40 @@ func (g *group) nodeOf(id uint64) string {
 
 // route translates a message of the library and sends it.
 func (g *group) route(from *pb.Message) {
-	m := message{shard: g.replica.Shard, to: from.GetTo(), from: from.GetFrom(), term: from.GetTerm(),
-		logTerm: from.GetLogTerm(), index: from.GetIndex(), commit: from.GetCommit(), reject: from.GetReject(),
-		hint: from.GetRejectHint(), context: from.GetContext(), entries: from.GetEntries()}
+	m := envelope.Message{Shard: g.replica.Shard, To: from.GetTo(), From: from.GetFrom(), Term: from.GetTerm(),
+		LogTerm: from.GetLogTerm(), Index: from.GetIndex(), Commit: from.GetCommit(), Reject: from.GetReject(),
+		Hint: from.GetRejectHint(), Context: from.GetContext(), Entries: from.GetEntries()}
 	early := false
 	switch from.GetType() {
 	case pb.MsgApp:
-		m.kind, early = typeApp, true
-		if m.index == 0 && slices.Contains(g.config.Learners, m.to) {
+		m.Kind, early = envelope.App, true
+		if m.Index == 0 && slices.Contains(g.config.Learners, m.To) {
 			// An empty learner does not know the configuration that the log began with.
-			g.sendSnapshot(m.to)
+			g.sendSnapshot(m.To)
 			return
 		}
-		if m.index == 0 {
-			g.sendConfiguration(m.to)
+		if m.Index == 0 {
+			g.sendConfiguration(m.To)
 		}
 	case pb.MsgHeartbeat:
-		m.kind, early = typeHeartbeat, true
+		m.Kind, early = envelope.Heartbeat, true
 	case pb.MsgSnap:
-		g.sendSnapshot(m.to)
+		g.sendSnapshot(m.To)
 		return
 	case pb.MsgAppResp:
-		m.kind = typeAppResp
+		m.Kind = envelope.AppResp
 	case pb.MsgVote:
-		m.kind = typeVote
+		m.Kind = envelope.Vote
 	case pb.MsgVoteResp:
-		m.kind = typeVoteResp
+		m.Kind = envelope.VoteResp
 	case pb.MsgPreVote:
-		m.kind = typePreVote
+		m.Kind = envelope.PreVote
 	case pb.MsgPreVoteResp:
-		m.kind = typePreVoteResp
+		m.Kind = envelope.PreVoteResp
 	case pb.MsgHeartbeatResp:
-		m.kind, m.index = typeHeartbeatResp, g.configured
+		m.Kind, m.Index = envelope.HeartbeatResp, g.configured
 	case pb.MsgTimeoutNow:
-		m.kind, early = typeTimeoutNow, true // it promises nothing: any voter may campaign at any time
+		m.Kind, early = envelope.TimeoutNow, true // it promises nothing: any voter may campaign at any time
 	default:
 		return // forwarded proposals and reads: routers find the leader themselves
 	}
@@ -157,8 +158,8 @@ func (g *group) route(from *pb.Message) {
 
 // send queues a message for the node of its receiver. It waits if the group holds, unless it
 // is early.
-func (g *group) send(m *message, early bool) {
-	node := g.nodeOf(m.to)
+func (g *group) send(m *envelope.Message, early bool) {
+	node := g.nodeOf(m.To)
 	if node == "" || node == g.shared.config.Node {
 		return
 	}
@@ -171,7 +172,7 @@ func (g *group) send(m *message, early bool) {
 }
 
 // sendToMembers sends a message that is not of the library to all members but this one.
-func (g *group) sendToMembers(kind messageType, index uint64) {
+func (g *group) sendToMembers(kind envelope.Type, index uint64) {
 	for _, list := range [2][]shardmap.Member{g.config.Members, g.config.Leaving} {
 		for _, member := range list {
 			if member.RaftID != g.replica.RaftID {
@@ -182,6 +183,6 @@ func (g *group) sendToMembers(kind messageType, index uint64) {
 }
 
 // sendOwn sends a message that is not of the library.
-func (g *group) sendOwn(kind messageType, to, index uint64) {
-	g.send(&message{kind: kind, shard: g.replica.Shard, to: to, from: g.replica.RaftID, term: g.term, index: index}, false)
+func (g *group) sendOwn(kind envelope.Type, to, index uint64) {
+	g.send(&envelope.Message{Kind: kind, Shard: g.replica.Shard, To: to, From: g.replica.RaftID, Term: g.term, Index: index}, false)
 }

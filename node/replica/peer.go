@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // peer is another node that shares groups with this one.
@@ -30,21 +31,21 @@ type outbox struct {
 	usual  int // bytes of the last envelope, by which the next one is allocated
 }
 
-func (o *outbox) add(m *message, run uint64) {
-	most := m.bytesMost()
+func (o *outbox) add(m *envelope.Message, run uint64) {
+	most := m.BytesMost()
 	if len(o.open) > 0 && len(o.open)+most > envelopeBytesMax {
 		o.seal()
 	}
 	if len(o.open) == 0 {
-		o.open = beginEnvelope(make([]byte, 0, max(256, most+32, o.usual+o.usual/8)), run)
+		o.open = envelope.Begin(make([]byte, 0, max(256, most+32, o.usual+o.usual/8)), run)
 	}
-	o.open = m.appendTo(o.open)
+	o.open = m.AppendTo(o.open)
 }
 
 func (o *outbox) seal() {
 	if len(o.open) > 0 {
 		o.usual = len(o.open)
-		o.sealed = append(o.sealed, endEnvelope(o.open))
+		o.sealed = append(o.sealed, envelope.End(o.open))
 		o.open = nil
 	}
 }
@@ -139,7 +140,7 @@ func (t *peerTable) heardFrom(name string, run uint64) (restarted bool) {
 }
 
 // add queues a message for a node.
-func (t *peerTable) add(node string, m *message, early bool) {
+func (t *peerTable) add(node string, m *envelope.Message, early bool) {
 	if p := t.get(node); early {
 		p.early.add(m, t.run)
 	} else {
@@ -154,7 +155,7 @@ func (t *peerTable) drain(round *Round) {
 		round.Early = p.early.drain(p.name, round.Early)
 		round.Late = p.late.drain(p.name, round.Late)
 		if p.beat && n == len(round.Early)+len(round.Late) {
-			round.Early = append(round.Early, Outgoing{To: p.name, Bytes: endEnvelope(beginEnvelope(nil, t.run))})
+			round.Early = append(round.Early, Outgoing{To: p.name, Bytes: envelope.End(envelope.Begin(nil, t.run))})
 		}
 		p.beat = false
 	}

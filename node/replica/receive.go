@@ -1,80 +1,81 @@
 package replica
 
 import (
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // take hands a message to its group.
-func (g *group) take(m *message) {
+func (g *group) take(m *envelope.Message) {
 	defer g.contain()
-	fromLeader := m.kind == typeApp || m.kind == typeHeartbeat || m.kind == typeSnapshot || m.kind == typeHibernate
-	if fromLeader && m.term >= g.term && g.state != raft.StateLeader {
+	fromLeader := m.Kind == envelope.App || m.Kind == envelope.Heartbeat || m.Kind == envelope.Snapshot || m.Kind == envelope.Hibernate
+	if fromLeader && m.Term >= g.term && g.state != raft.StateLeader {
 		g.elapsed = 0
 	}
-	if m.kind == typeApp {
-		g.told.hear(m.term, m.commit)
+	if m.Kind == envelope.App {
+		g.told.hear(m.Term, m.Commit)
 	}
-	switch m.kind {
-	case typeHibernate:
+	switch m.Kind {
+	case envelope.Hibernate:
 		g.followIntoHibernation(m)
 		return
-	case typeDurable:
+	case envelope.Durable:
 		g.takeDurable(m)
 		return
-	case typeTrim:
-		if m.term == g.term && m.from == g.lead {
-			g.noteTrim(m.index)
+	case envelope.Trim:
+		if m.Term == g.term && m.From == g.lead {
+			g.noteTrim(m.Index)
 		}
 		return
-	case typeTakeOver:
+	case envelope.TakeOver:
 		g.takeOver(m)
 		return
-	case typeSnapshot:
+	case envelope.Snapshot:
 		g.wake()
 		g.takeSnapshot(m)
 		return
 	}
-	if m.kind == typeHeartbeatResp && g.leads() && m.term == g.term {
-		if said := g.trim.of(m.from, &g.config); said != nil {
-			said.configured = max(said.configured, m.index)
+	if m.Kind == envelope.HeartbeatResp && g.leads() && m.Term == g.term {
+		if said := g.trim.of(m.From, &g.config); said != nil {
+			said.configured = max(said.configured, m.Index)
 		}
 	}
-	if g.state != raft.StateLeader || m.kind != typeHeartbeatResp || len(m.context) > 0 {
+	if g.state != raft.StateLeader || m.Kind != envelope.HeartbeatResp || len(m.Context) > 0 {
 		g.wake()
 	}
-	if m.kind == typeApp && (g.installing != nil || m.index == 0 && len(g.config.Voters) == 0) {
+	if m.Kind == envelope.App && (g.installing != nil || m.Index == 0 && len(g.config.Voters) == 0) {
 		return // files are being swapped, or have to come first
 	}
-	if m.kind == typeApp && !g.takeEntries(m) {
+	if m.Kind == envelope.App && !g.takeEntries(m) {
 		return // the leader sends it again
 	}
-	if (m.kind == typePreVote || m.kind == typeVote) && m.from == g.lead && g.lead != raft.None {
+	if (m.Kind == envelope.PreVote || m.Kind == envelope.Vote) && m.From == g.lead && g.lead != raft.None {
 		g.forgetLeader() // a leader that campaigns has been started anew
 	}
-	if _, known := m.kind.ofLibrary(); !known {
+	if _, known := m.Kind.Library(); !known {
 		return
 	}
-	if m.kind == typeTimeoutNow && m.term == g.term {
+	if m.Kind == envelope.TimeoutNow && m.Term == g.term {
 		g.expectHeir(g.replica.RaftID)
 	}
 	// The library refuses stale messages with an error; there is nothing to do then.
-	_ = g.node.Step(m.toRaft(g))
+	_ = g.node.Step(g.toRaft(m))
 	g.mark()
 }
 
 // takeEntries reports whether a message from the leader may be taken, without the entries for which there is no
 // room. Those that the log has need none, as does a message without any: the leader may not know of them, and
 // decides nothing before.
-func (g *group) takeEntries(m *message) bool {
+func (g *group) takeEntries(m *envelope.Message) bool {
 	if g.full() {
 		return false
 	}
-	known := g.log.known(m.entries)
-	if known == len(m.entries) || g.shared.mayFollow(g, bytesOf(m.entries[known:]), m.term) {
+	known := g.log.known(m.Entries)
+	if known == len(m.Entries) || g.shared.mayFollow(g, bytesOf(m.Entries[known:]), m.Term) {
 		return true
 	}
-	m.entries = m.entries[:known]
+	m.Entries = m.Entries[:known]
 	return known > 0
 }
 
@@ -94,45 +95,20 @@ type incoming struct {
 	rejected                                         bool
 }
 
-func (m *message) toRaft(g *group) *pb.Message {
-	in := &incoming{to: m.to, from: m.from, term: m.term, logTerm: m.logTerm, index: m.index, commit: m.commit}
+// toRaft returns a message as the library has it.
+func (g *group) toRaft(m *envelope.Message) *pb.Message {
+	in := &incoming{to: m.To, from: m.From, term: m.Term, logTerm: m.LogTerm, index: m.Index, commit: m.Commit}
 	out := &in.Message
 	out.Type, out.To, out.From, out.Term = &in.kind, &in.to, &in.from, &in.term
 	out.LogTerm, out.Index, out.Commit = &in.logTerm, &in.index, &in.commit
-	out.Context, out.Entries = m.context, m.entries
-	if m.reject {
-		in.rejected, in.hintedAt = true, m.hint
+	out.Context, out.Entries = m.Context, m.Entries
+	if m.Reject {
+		in.rejected, in.hintedAt = true, m.Hint
 		out.Reject, out.RejectHint = &in.rejected, &in.hintedAt
 	}
-	if m.kind == typeHeartbeat && g.installing != nil {
+	if m.Kind == envelope.Heartbeat && g.installing != nil {
 		in.commit = 0
 	}
-	in.kind, _ = m.kind.ofLibrary()
+	in.kind, _ = m.Kind.Library()
 	return out
-}
-
-// ofLibrary returns the library's type for one that travels.
-func (t messageType) ofLibrary() (pb.MessageType, bool) {
-	switch t {
-	case typeApp:
-		return pb.MsgApp, true
-	case typeAppResp:
-		return pb.MsgAppResp, true
-	case typeVote:
-		return pb.MsgVote, true
-	case typeVoteResp:
-		return pb.MsgVoteResp, true
-	case typePreVote:
-		return pb.MsgPreVote, true
-	case typePreVoteResp:
-		return pb.MsgPreVoteResp, true
-	case typeHeartbeat:
-		return pb.MsgHeartbeat, true
-	case typeHeartbeatResp:
-		return pb.MsgHeartbeatResp, true
-	case typeTimeoutNow:
-		return pb.MsgTimeoutNow, true
-	case typeSnapshot, typeHibernate, typeDurable, typeTrim, typeTakeOver:
-	}
-	return 0, false
 }

@@ -1,12 +1,5 @@
 package replica
 
-import (
-	"go.etcd.io/raft/v3"
-	pb "go.etcd.io/raft/v3/raftpb"
-
-	"github.com/tickmesh/tickmesh/api/shardmap"
-)
-
 // On a machine whose processor others have, a node that lives may be heard only once in
 // more than an election timeout. With a fixed timeout its leads are then given up and won
 // again for ever, and nothing is committed. So a Host learns for each peer how long it may
@@ -47,35 +40,6 @@ func (s *slowness) endWindow(gap, election int) {
 		s.extra -= (s.extra - target + 1) / 2
 	}
 	s.worst = 0
-}
-
-// extraTicks returns by how much an election timeout of g is longer than on quick
-// machines: for its leader, or for votes of anybody.
-func (g *group) extraTicks() int {
-	if g.shared.peers.slowest == 0 || g.lead == raft.None {
-		return g.shared.peers.slowest
-	}
-	if p := g.shared.peers.find(g.leaderNode()); p != nil {
-		return p.slow.extra
-	}
-	return g.shared.peers.slowest
-}
-
-// vouch reports to the library of a leader which members count as heard though their answers
-// are not here yet: it asks after a fixed time whether a majority is, and would step down.
-// It changes nothing of what is committed or read, which needs the answers themselves.
-func (g *group) vouch() {
-	if g.shared.peers.slowest == 0 || g.shared.ticks%(g.shared.config.ElectionTicks/2) != 0 {
-		return
-	}
-	for _, m := range g.config.Members {
-		p := g.shared.peers.find(m.Node)
-		if m.RaftID == g.replica.RaftID || m.Role == shardmap.Learner || p == nil || p.silent || p.slow.extra == 0 {
-			continue
-		}
-		// It is refused for who is no member any more; there is nothing to do then.
-		_ = g.node.Step(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), To: new(g.replica.RaftID), From: new(m.RaftID), Term: new(g.term)})
-	}
 }
 
 // learnSlowness ends windows, and finds the slowest peer.

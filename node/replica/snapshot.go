@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -39,8 +40,8 @@ func (g *group) sendSnapshot(to uint64) {
 		at = Position{Index: 1, Term: term}
 	}
 	meta := SnapshotMeta{Position: at, Era: g.replica.Era, Configuration: g.config}
-	g.send(&message{kind: typeSnapshot, shard: g.replica.Shard, to: to, from: g.replica.RaftID, term: g.term,
-		logTerm: at.Term, index: at.Index, context: meta.AppendTo(nil)}, false)
+	g.send(&envelope.Message{Kind: envelope.Snapshot, Shard: g.replica.Shard, To: to, From: g.replica.RaftID, Term: g.term,
+		LogTerm: at.Term, Index: at.Index, Context: meta.AppendTo(nil)}, false)
 }
 
 // sendConfiguration sends to a voter, whose log is empty for all that is known, the present
@@ -52,8 +53,8 @@ func (g *group) sendConfiguration(to uint64) {
 		return
 	}
 	meta := SnapshotMeta{Era: g.replica.Era, Configuration: g.config}
-	g.send(&message{kind: typeSnapshot, shard: g.replica.Shard, to: to, from: g.replica.RaftID, term: g.term,
-		context: meta.AppendTo(nil)}, true)
+	g.send(&envelope.Message{Kind: envelope.Snapshot, Shard: g.replica.Shard, To: to, From: g.replica.RaftID, Term: g.term,
+		Context: meta.AppendTo(nil)}, true)
 }
 
 // takeConfiguration takes a configuration as if this replica had been made with it: its log is
@@ -79,19 +80,19 @@ func (g *group) takeConfiguration(meta *SnapshotMeta) {
 }
 
 // takeSnapshot handles a leader's notice that its log begins after index.
-func (g *group) takeSnapshot(m *message) {
-	meta, err := ParseSnapshotMeta(m.context)
+func (g *group) takeSnapshot(m *envelope.Message) {
+	meta, err := ParseSnapshotMeta(m.Context)
 	if err != nil || g.installing != nil {
 		return
 	}
-	if m.index == 0 {
+	if m.Index == 0 {
 		g.takeConfiguration(&meta)
 		return
 	}
-	if len(g.config.Voters) > 0 && (m.index <= g.commit || g.logHas(meta.Position)) {
+	if len(g.config.Voters) > 0 && (m.Index <= g.commit || g.logHas(meta.Position)) {
 		// It has all of that: the library answers with what it has. An entry that the leader has
 		// trimmed is committed, which no files are needed for to learn.
-		_ = g.node.Step(snapshotMessage(&meta, m.from, m.to, m.term, m.index))
+		_ = g.node.Step(snapshotMessage(&meta, m.From, m.To, m.Term, m.Index))
 		g.mark()
 		return
 	}
@@ -102,7 +103,7 @@ func (g *group) takeSnapshot(m *message) {
 		}
 		return
 	}
-	g.shared.next.snapshots = append(g.shared.next.snapshots, SnapshotNeed{Shard: g.replica.Shard, Leader: g.nodeOf(m.from), Index: m.index})
+	g.shared.next.snapshots = append(g.shared.next.snapshots, SnapshotNeed{Shard: g.replica.Shard, Leader: g.nodeOf(m.From), Index: m.Index})
 }
 
 // logHas reports whether the log has an entry.

@@ -8,6 +8,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // Replica is this node's part in a group.
@@ -71,25 +72,25 @@ func (s *GroupState) AppendTo(dst []byte) []byte {
 
 // ParseGroupState reads what AppendTo wrote. Error: ErrState.
 func ParseGroupState(record []byte) (GroupState, error) {
-	d := decoder{rest: record}
-	if v := d.byte(); v != stateVersion {
+	d := envelope.Decoder{Rest: record}
+	if v := d.Byte(); v != stateVersion {
 		return GroupState{}, fmt.Errorf("%w: version %d", ErrState, v)
 	}
 	var s GroupState
-	s.Shard = uint16(d.uvarintMax(1<<16 - 1))
-	s.RaftID = d.uvarint()
-	s.Era = uint32(d.uvarintMax(1<<32 - 1))
-	s.Role = shardmap.Role(d.uvarintMax(uint64(shardmap.Learner)))
-	s.Removed = d.uvarintMax(1) == 1
-	s.Term, s.Vote, s.Commit = d.uvarint(), d.uvarint(), d.uvarint()
-	s.Truncated = Position{Index: d.uvarint(), Term: d.uvarint()}
-	s.Configuration = d.configuration()
-	if s.Installing.Index = d.uvarint(); s.Installing.Index > 0 {
-		s.Installing.Term = d.uvarint()
-		s.Installing.Era = uint32(d.uvarintMax(1<<32 - 1))
-		s.Installing.Configuration = d.configuration()
+	s.Shard = uint16(d.UvarintMax(1<<16 - 1))
+	s.RaftID = d.Uvarint()
+	s.Era = uint32(d.UvarintMax(1<<32 - 1))
+	s.Role = shardmap.Role(d.UvarintMax(uint64(shardmap.Learner)))
+	s.Removed = d.UvarintMax(1) == 1
+	s.Term, s.Vote, s.Commit = d.Uvarint(), d.Uvarint(), d.Uvarint()
+	s.Truncated = Position{Index: d.Uvarint(), Term: d.Uvarint()}
+	s.Configuration = readConfiguration(&d)
+	if s.Installing.Index = d.Uvarint(); s.Installing.Index > 0 {
+		s.Installing.Term = d.Uvarint()
+		s.Installing.Era = uint32(d.UvarintMax(1<<32 - 1))
+		s.Installing.Configuration = readConfiguration(&d)
 	}
-	if d.broken || len(d.rest) > 0 {
+	if d.Broken || len(d.Rest) > 0 {
 		return GroupState{}, ErrState
 	}
 	return s, nil
@@ -108,16 +109,16 @@ func (c *Configuration) appendTo(dst []byte) []byte {
 	return binary.AppendUvarint(dst, boolBit(c.AutoLeave))
 }
 
-func (d *decoder) configuration() Configuration {
+func readConfiguration(d *envelope.Decoder) Configuration {
 	var c Configuration
-	c.Index = d.uvarint()
-	c.Members, c.Leaving = d.members(), d.members()
+	c.Index = d.Uvarint()
+	c.Members, c.Leaving = readMembers(d), readMembers(d)
 	for _, ids := range []*[]uint64{&c.Voters, &c.Outgoing, &c.Learners, &c.LearnersNext} {
-		for range d.uvarintMax(membersMax) {
-			*ids = append(*ids, d.uvarint())
+		for range d.UvarintMax(membersMax) {
+			*ids = append(*ids, d.Uvarint())
 		}
 	}
-	c.AutoLeave = d.uvarintMax(1) == 1
+	c.AutoLeave = d.UvarintMax(1) == 1
 	return c
 }
 
@@ -127,22 +128,22 @@ const membersMax = 2 * shardmap.MembersMax
 func appendMembers(dst []byte, members []shardmap.Member) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(members)))
 	for _, m := range members {
-		dst = appendString(dst, m.Node)
-		dst = appendString(dst, m.Incarnation)
+		dst = envelope.AppendString(dst, m.Node)
+		dst = envelope.AppendString(dst, m.Incarnation)
 		dst = binary.AppendUvarint(dst, m.RaftID)
 		dst = append(dst, byte(m.Role))
 	}
 	return dst
 }
 
-func (d *decoder) members() []shardmap.Member {
+func readMembers(d *envelope.Decoder) []shardmap.Member {
 	var out []shardmap.Member
-	for range d.uvarintMax(membersMax) {
-		m := shardmap.Member{Node: d.string(), Incarnation: d.string(), RaftID: d.uvarint(), Role: shardmap.Role(d.byte())}
+	for range d.UvarintMax(membersMax) {
+		m := shardmap.Member{Node: d.Text(), Incarnation: d.Text(), RaftID: d.Uvarint(), Role: shardmap.Role(d.Byte())}
 		if m.Role < shardmap.Full || m.Role > shardmap.Learner || m.RaftID == 0 {
-			d.broken = true
+			d.Broken = true
 		}
-		if d.broken {
+		if d.Broken {
 			return nil
 		}
 		out = append(out, m)

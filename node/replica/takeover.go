@@ -4,6 +4,7 @@ import (
 	"go.etcd.io/raft/v3"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // A voter may ask for its group because a router reaches it and not the leader. Of two
@@ -22,22 +23,22 @@ func (g *group) askToLead() error {
 		return g.notLeader()
 	}
 	g.askedUntil = g.shared.ticks + 2*g.shared.config.ElectionTicks
-	g.sendOwn(typeTakeOver, g.lead, 0)
+	g.sendOwn(envelope.TakeOver, g.lead, 0)
 	g.mark()
 	return nil
 }
 
 // takeOver answers a replica that asks to lead: a full voter that has nearly all of
 // the log, as the group takes no proposals until it has the rest.
-func (g *group) takeOver(m *message) {
-	if !g.leads() || m.term != g.term || !g.mayTransfer() || g.tookOver && g.shared.ticks-g.ledSince < takeOverTicks {
+func (g *group) takeOver(m *envelope.Message) {
+	if !g.leads() || m.Term != g.term || !g.mayTransfer() || g.tookOver && g.shared.ticks-g.ledSince < takeOverTicks {
 		return
 	}
 	ready := false
 	g.eachProgress(func(p MemberProgress) {
-		ready = ready || p.Member.RaftID == m.from && p.Member.Role == shardmap.Full && p.Replicating && p.Match >= g.commit
+		ready = ready || p.Member.RaftID == m.From && p.Member.Role == shardmap.Full && p.Replicating && p.Match >= g.commit
 	})
 	if ready {
-		g.transfer(m.from)
+		g.transfer(m.From)
 	}
 }

@@ -3,6 +3,7 @@ package replica
 import (
 	"testing"
 
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 )
 
@@ -27,7 +28,7 @@ func TestToldCommit(t *testing.T) {
 		g := n.host.group(0)
 		last, term := g.log.last, g.term
 		told := func(term, commit uint64) uint64 {
-			g.take(&message{kind: typeApp, to: g.replica.RaftID, from: g.lead, term: term, logTerm: term, index: last + 50, commit: commit})
+			g.take(&envelope.Message{Kind: envelope.App, To: g.replica.RaftID, From: g.lead, Term: term, LogTerm: term, Index: last + 50, Commit: commit})
 			s, err := n.host.Status(0)
 			if err != nil || s.Commit > last {
 				t.Fatal(s.Commit, last, err)
@@ -62,7 +63,7 @@ func TestLeaderThatIsFoundAgain(t *testing.T) {
 		g := n.host.group(0)
 		w.until("the follower to know the leader", func() bool { return g.lead == id && !n.waiting })
 		g.forgetLeader()
-		g.take(&message{kind: typeHeartbeat, to: g.replica.RaftID, from: id, term: g.term})
+		g.take(&envelope.Message{Kind: envelope.Heartbeat, To: g.replica.RaftID, From: id, Term: g.term})
 		if lead := g.node.BasicStatus().Lead; lead != id || g.lead != raft.None {
 			t.Fatalf("the library knows %d, the group %d", lead, g.lead)
 		}

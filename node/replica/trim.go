@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // trim is up to where a group's entries are needed by no engine any more.
@@ -20,17 +21,17 @@ type progress struct {
 	configured uint64 // it has logged the configuration of this index
 }
 
-func (g *group) takeDurable(m *message) {
-	if !g.leads() || m.term != g.term {
+func (g *group) takeDurable(m *envelope.Message) {
+	if !g.leads() || m.Term != g.term {
 		return
 	}
-	said := g.trim.of(m.from, &g.config)
+	said := g.trim.of(m.From, &g.config)
 	if said == nil {
 		return
 	}
-	said.index = max(said.index, m.index)
+	said.index = max(said.index, m.Index)
 	if !g.spreadTrim() && g.trim.index > 0 {
-		g.sendOwn(typeTrim, m.from, g.trim.index)
+		g.sendOwn(envelope.Trim, m.From, g.trim.index)
 	}
 }
 
@@ -70,7 +71,7 @@ func (g *group) spreadTrim() bool {
 		return false
 	}
 	g.noteTrim(trim)
-	g.sendToMembers(typeTrim, trim)
+	g.sendToMembers(envelope.Trim, trim)
 	return true
 }
 
@@ -108,6 +109,6 @@ func (g *group) noteDurable(index uint64) {
 	case g.leads():
 		g.spreadTrim()
 	case g.lead != 0:
-		g.sendOwn(typeDurable, g.lead, g.trim.own)
+		g.sendOwn(envelope.Durable, g.lead, g.trim.own)
 	}
 }
