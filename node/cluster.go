@@ -2,13 +2,8 @@ package node
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/node/commit"
-	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/transfer"
 )
 
 // Receive takes an envelope from another node, and owns it. It does not block; what
@@ -44,65 +39,5 @@ func (n *Node) TransferLeader(shard uint16, toNode string) (err error) {
 	return err
 }
 
-// GroupStatus is the state of one of the node's groups.
-type GroupStatus struct {
-	replica.GroupStatus
-	EngineApplied uint64
-	// Bytes of the shard's segments, and the shard's part of the page log if all shards
-	// with data have as much of it: about what a copy has to carry.
-	Bytes int64
-	Fetch *transfer.Progress // of files on their way here; nil: none are
-}
-
-// Groups returns the status of all groups, by shard.
-func (n *Node) Groups() ([]GroupStatus, error) {
-	var out []GroupStatus
-	err := n.loop.queue.do(func() {
-		for _, shard := range n.loop.machine.Host().Shards() {
-			if status, err := n.loop.machine.Host().Status(shard); err == nil {
-				out = append(out, GroupStatus{GroupStatus: status, EngineApplied: n.Applied(shard)})
-			}
-		}
-	})
-	_, pageBytes := n.engine.Generations()
-	full, now := int64(0), n.options.Clock()
-	for i := range out {
-		full += oneOf(out[i].Role == shardmap.Full)
-	}
-	for i := range out {
-		out[i].Bytes = n.engine.ShardStats(out[i].Shard).SegmentBytes
-		if out[i].Role == shardmap.Full {
-			out[i].Bytes += pageBytes / full
-		}
-		out[i].Fetch = n.transfer.Progress(out[i].Shard, now)
-	}
-	return out, err
-}
-
-// Resign hands over every group that this node leads and another full voter could
-// lead, before it stops. It returns the number of groups that it still leads.
-func (n *Node) Resign() (left int) {
-	_ = n.loop.queue.do(func() { left = n.loop.machine.Resign() })
-	return left
-}
-
 // errSyncing reports that a configuration is not durable here yet.
 var errSyncing = fmt.Errorf("%w: the group's configuration is being synced", series.ErrUnavailable)
-
-// GroupView returns for another node the state of the replica of a shard here. Errors: those of
-// replica.Host.Status, and series.ErrUnavailable.
-func (n *Node) GroupView(shard uint16) (view commit.GroupView, err error) {
-	status, err := (groups{n}).Status(shard)
-	if err != nil {
-		return view, err
-	}
-	if status.Syncing { // the other one may drop its data on the ground of this
-		return view, errSyncing
-	}
-	c := &status.Configuration
-	view = commit.GroupView{Era: status.Era, Index: c.Index, Members: slices.Clone(c.Members)}
-	for _, list := range [4][]uint64{c.Voters, c.Outgoing, c.Learners, c.LearnersNext} {
-		view.RaftIDs = append(view.RaftIDs, list...)
-	}
-	return view, nil
-}

@@ -307,12 +307,6 @@ func (l *loop) refuse(t *taken) {
 	failReads(t.reads)
 }
 
-func failWrites(writes []*commit.Write, err error) {
-	for _, w := range writes {
-		w.Fail(err)
-	}
-}
-
 // commit writes the round to the log and hands it on.
 func (l *loop) commit(r *round) {
 	l.send(r.Early())

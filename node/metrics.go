@@ -1,8 +1,9 @@
 package node
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
 	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/node/clocks"
 	"github.com/tickmesh/tickmesh/node/commit"
@@ -33,21 +34,6 @@ type figures struct {
 	snapshots                snapshotFigures
 
 	sinceCheckpoint int64
-}
-
-// metric is one figure by name.
-type metric struct {
-	description *prometheus.Desc
-	kind        prometheus.ValueType
-	read        func(*figures) float64
-}
-
-func counter(name, help string, read func(*figures) float64) metric {
-	return metric{prometheus.NewDesc("tickmesh_"+name, help, nil, nil), prometheus.CounterValue, read}
-}
-
-func gauge(name, help string, read func(*figures) float64) metric {
-	return metric{prometheus.NewDesc("tickmesh_"+name, help, nil, nil), prometheus.GaugeValue, read}
 }
 
 var _ prometheus.Collector = (*Node)(nil)
@@ -81,13 +67,6 @@ func nodeMetrics() []metric {
 	metrics = append(metrics, clockMetrics()...)
 	metrics = append(metrics, memoryMetrics()...)
 	return append(metrics, fileMetrics()...)
-}
-
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 func commitMetrics() []metric {

@@ -2,13 +2,6 @@ package node
 
 import "github.com/tickmesh/tickmesh/node/commit"
 
-func oneOf(is bool) int64 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
 func loopMetrics() []metric {
 	of := func(name, help string, read func(*commit.Figures) int64) metric {
 		return gauge(name, help, func(f *figures) float64 { return float64(read(f.loop)) })

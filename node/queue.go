@@ -278,3 +278,9 @@ func (t *taken) clear() {
 	clear(t.envelopes)
 	clear(t.commands)
 }
+
+func failWrites(writes []*commit.Write, err error) {
+	for _, w := range writes {
+		w.Fail(err)
+	}
+}
