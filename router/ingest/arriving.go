@@ -3,8 +3,9 @@ package ingest
 import (
 	"errors"
 	"fmt"
-	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 	"io"
+
+	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
 
 // Flags that bound bodies, as errors name them.

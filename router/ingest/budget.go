@@ -27,11 +27,6 @@ func NewBudgets(l Limits) Budgets {
 	return Budgets{Writes: budget.New(l.InFlightBytesMax, l.WriteTimeout), Reads: budget.New(l.ReadsBytesMax, l.WriteTimeout)}
 }
 
-// readBytes returns what a largest request of Options.Other takes.
-func (l *Limits) readBytes() int64 {
-	return int64(l.OtherBodyBytesMax + 2*parserSlack + l.answerBytes())
-}
-
 // answerBytes is what an answer of Options.Other takes before it streams, or while it
 // does: it is held once by its handler, and once on its way.
 func (l *Limits) answerBytes() int { return 2 * l.OtherAnswerBytesHeld }

@@ -3,12 +3,8 @@ package ingest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -160,16 +156,6 @@ func (f *front) confine(h head, c *caller) (err error) {
 // joins reports whether a name is of several databases.
 func (f *front) joins(name []byte) bool {
 	return f.options.DatabasesJoined && bytes.Contains(name, []byte(access.DatabaseJoint))
-}
-
-// isOpen reports whether a request is one that everybody may make: it only asks how the server
-// is. The target counts as it was sent, so that nothing else can be reached under the name.
-func isOpen(h head) bool {
-	if !h.reads() {
-		return false
-	}
-	path, _, _ := bytes.Cut(h.target(), []byte("?"))
-	return access.IsProbePath(string(path)) || string(path) == pathHealth || string(path) == pathPing
 }
 
 // databasePrefix begins a path that names a database: /db/NAME/…
@@ -328,37 +314,4 @@ func (o *Options) targets() (all [protocols]target, err error) {
 		all[p] = target{database, o.Meter.Open(string(database))}
 	}
 	return all, nil
-}
-
-// setRetryAfter sets when the client of a database that is written too fast should come back.
-func setRetryAfter(request *fasthttp.RequestCtx, err error) {
-	if late := (*tenant.RateError)(nil); errors.As(err, &late) {
-		seconds := max(1, int(math.Ceil(float64(late.RetryAfter)/float64(time.Second))))
-		request.Response.Header.Set(fasthttp.HeaderRetryAfter, strconv.Itoa(seconds))
-	}
-}
-
-// turnAway answers a question that is not let in, in the words of the dialect of its path.
-func (f *front) turnAway(w *answer, h head, err error) {
-	w.leaveBody()
-	f.metrics.failures.noteEarly(err)
-	path, status, message := string(h.path()), refusal.Status(err), refusal.Message(err)
-	switch {
-	case path == pathQuery:
-		w.header.Set(headerInfluxError, refusal.OneLine(message))
-		w.respond(status, contentInflux, influxError(message))
-	case strings.HasPrefix(path, "/api/v1/"):
-		body := appendJSONMember([]byte(`{"status":"error",`), "errorType", influx2Code(status))
-		w.respond(status, contentInflux, append(appendJSONMember(append(body, ','), "error", message), '}'))
-	case strings.HasPrefix(path, "/api/v2/"):
-		code, body := influx2Error(status, message)
-		w.header.Set(headerInflux2Error, code)
-		w.respond(status, contentJSON, body)
-	case strings.HasPrefix(path, "/api/"):
-		w.respond(status, contentJSON, appendPutError(nil, status, message, ""))
-	case status == fasthttp.StatusUnauthorized && f.wantsSignInPage(h):
-		f.showSignInPage(w)
-	default:
-		w.respond(status, contentText, append([]byte(message), '\n'))
-	}
 }

@@ -58,3 +58,13 @@ func (d *deadline) Err() error {
 	defer d.mu.Unlock()
 	return d.err
 }
+
+// sleep waits until ctx ends at most.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -330,38 +330,6 @@ func (f *front) restBody(b *body) {
 	f.bodies.Put(b)
 }
 
-// leaveBody notes that the rest of a request's body is not read, so that its
-// connection cannot go on.
-func leaveBody(request *fasthttp.RequestCtx) {
-	if request.RequestBodyStream() == nil || request.Request.Header.ContentLength() == 0 {
-		return
-	}
-	request.SetConnectionClose()
-	lingerAfter(request)
-}
-
-// lingerAfter lets a client that is still sending read its answer.
-func lingerAfter(request *fasthttp.RequestCtx) {
-	if c, ok := request.Conn().(*conn); ok {
-		c.linger.Store(true)
-	}
-}
-
-// retryAfterSeconds is what clients are asked to wait after a 503.
-const retryAfterSeconds = "1"
-
-// respond sets status and body. A 503 asks the client to come back.
-func respond(request *fasthttp.RequestCtx, status int, contentType string, body []byte) {
-	request.SetStatusCode(status)
-	if contentType != "" {
-		request.SetContentType(contentType)
-	}
-	if status == fasthttp.StatusServiceUnavailable {
-		request.Response.Header.Set(fasthttp.HeaderRetryAfter, retryAfterSeconds)
-	}
-	request.SetBody(body)
-}
-
 // expect answers a client that asks before it sends its body: one that is too large,
 // or whose client is not let in, need not come.
 func (f *front) expect(request *fasthttp.RequestCtx) (status int) {

@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/router/ingest/refusal"
 )
@@ -124,16 +121,6 @@ func (f *front) answerPutError(request *fasthttp.RequestCtx, r result, err error
 	respond(request, status, contentJSON, appendPutError(nil, status, message, details))
 }
 
-// appendPutError appends OpenTSDB's error object.
-func appendPutError(dst []byte, status int, message, details string) []byte {
-	dst = appendJSONCount(append(dst, `{"error":{`...), "code", status)
-	dst = appendJSONMember(append(dst, ','), "message", message)
-	if details != "" {
-		dst = appendJSONMember(append(dst, ','), "details", details)
-	}
-	return append(dst, "}}"...)
-}
-
 // appendPutSummary appends the answer to ?summary and ?details.
 func appendPutSummary(dst []byte, b *parse.Batch, r result, timed, details bool) []byte {
 	dst = appendJSONCount(append(dst, '{'), "success", r.accepted)
@@ -158,26 +145,4 @@ func appendPutSummary(dst []byte, b *parse.Batch, r result, timed, details bool)
 	return append(dst, "]}"...)
 }
 
-// appendDetail appends one element of "errors". A datapoint that is not JSON
-// stands there as a string.
-func appendDetail(dst []byte, message string, datapoint []byte) []byte {
-	dst = appendJSONMember(append(dst, '{'), "error", message)
-	dst = append(dst, `,"datapoint":`...)
-	datapoint = bytes.TrimSpace(datapoint)
-	if len(datapoint) > 0 && datapoint[0] == '{' && json.Valid(datapoint) {
-		dst = append(dst, bytes.ToValidUTF8(datapoint, []byte("\uFFFD"))...)
-	} else {
-		dst = jsontext.Append(dst, datapoint[:min(len(datapoint), parse.ExcerptBytesMax)])
-	}
-	return append(dst, '}')
-}
-
 const headerCopies = "X-Tickmesh-Copies"
-
-// setCopies sets the header that counts the replicas that have the points in their logs.
-func (f *front) setCopies(request *fasthttp.RequestCtx, r result) {
-	if r.copies > 0 && (r.accepted > 0 || r.failed > 0) {
-		var digits [20]byte
-		setField(request, headerCopies, strconv.AppendInt(digits[:0], int64(r.copies), 10))
-	}
-}

@@ -311,3 +311,8 @@ func (o *Options) checkPositive() error {
 	}
 	return nil
 }
+
+// readBytes returns what a largest request of Options.Other takes.
+func (l *Limits) readBytes() int64 {
+	return int64(l.OtherBodyBytesMax + 2*parserSlack + l.answerBytes())
+}

@@ -350,13 +350,3 @@ func (s *streams) drop(a attempts, cause dropCause, r result) {
 	s.metrics.protocols[a.protocol].count(r)
 	s.targets[a.protocol].account.Wrote(0, r.refused, r.failed, a.bytes)
 }
-
-// sleep waits until ctx ends at most.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
