@@ -4,8 +4,6 @@ import (
 	"errors"
 	"time"
 
-	ql "github.com/influxdata/influxql"
-
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
@@ -54,15 +52,6 @@ func (s *limitedSink) Row(timeNs int64, values []answer.Value) error {
 	}
 	s.Format.Row(timeNs, values)
 	return nil
-}
-
-// execute runs one statement and writes its rows.
-func (x *execution) execute(statement ql.Statement, out answer.Format) (end answer.Ending) {
-	end.Err = x.dispatch(statement, &limitedSink{Format: out, x: x})
-	if errors.Is(end.Err, errRowsEnough) {
-		end.Err, end.Partial = nil, true
-	}
-	return end
 }
 
 // on returns the database that a statement names, or the request's.

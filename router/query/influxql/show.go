@@ -43,40 +43,6 @@ func (x *execution) showOf(statement ql.Statement) func(answer.Sink) error {
 	return func(out answer.Sink) error { return x.showCardinality(c, out) }
 }
 
-// list writes one series of rows without time, with OFFSET and LIMIT; none when there are no rows.
-func list(out answer.Sink, h *answer.Head, rows [][]answer.Value, offset, limit int) error {
-	rows = rows[min(max(offset, 0), len(rows)):]
-	if limit > 0 {
-		rows = rows[:min(limit, len(rows))]
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return listAll(out, h, rows)
-}
-
-// listAll writes one series of rows without time, also without any row.
-func listAll(out answer.Sink, h *answer.Head, rows [][]answer.Value) error {
-	if err := out.Series(h); err != nil {
-		return err
-	}
-	for _, row := range rows {
-		if err := out.Row(0, row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// textRows returns rows of one text each.
-func textRows(texts []string) [][]answer.Value {
-	rows := make([][]answer.Value, len(texts))
-	for i, text := range texts {
-		rows[i] = []answer.Value{answer.String(text)}
-	}
-	return rows
-}
-
 // readable returns the names of the databases that the caller may read, the default one too.
 func (x *execution) readable() ([]string, error) {
 	names, err := x.databases.List(x.Ctx)
@@ -147,29 +113,6 @@ func (x *execution) showMeasurements(s *ql.ShowMeasurementsStatement, out answer
 		return err
 	}
 	return list(out, &answer.Head{Name: "measurements", Columns: []string{"name"}}, textRows(names), s.Offset, s.Limit)
-}
-
-// matchingMeasurements returns the measurements of FROM that have a series that WHERE wants.
-func (x *execution) matchingMeasurements(database string, sources ql.Sources, where ql.Expr) ([]string, error) {
-	names, err := x.measurementNames(database, sources)
-	if err != nil {
-		return nil, err
-	}
-	c, err := x.newCatalogue(database, where)
-	if err != nil || c.isAll() {
-		return names, err
-	}
-	var kept []string
-	for _, name := range names {
-		found, err := c.has(name)
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			kept = append(kept, name)
-		}
-	}
-	return kept, nil
 }
 
 func (x *execution) showFieldKeys(s *ql.ShowFieldKeysStatement, out answer.Sink) error {

@@ -22,25 +22,6 @@ func (x *execution) showTagKeys(s *ql.ShowTagKeysStatement, out answer.Sink) err
 	})
 }
 
-// eachMeasurement visits the measurements of FROM in the order of their names.
-func (x *execution) eachMeasurement(database string, sources ql.Sources, where ql.Expr, visit func(string, *catalogue) error) error {
-	database = x.on(database)
-	names, err := x.measurementNames(database, sources)
-	if err != nil {
-		return err
-	}
-	c, err := x.newCatalogue(database, where)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := visit(name, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // tagKeys returns the sorted names of tags of a measurement.
 func (c *catalogue) tagKeys(metric string) ([]string, error) {
 	if c.isAll() {

@@ -2,6 +2,7 @@ package influxql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -181,4 +182,13 @@ func sourceNeeds(sources ql.Sources, right access.Right) []need {
 		}
 	}
 	return all
+}
+
+// execute runs one statement and writes its rows.
+func (x *execution) execute(statement ql.Statement, out answer.Format) (end answer.Ending) {
+	end.Err = x.dispatch(statement, &limitedSink{Format: out, x: x})
+	if errors.Is(end.Err, errRowsEnough) {
+		end.Err, end.Partial = nil, true
+	}
+	return end
 }

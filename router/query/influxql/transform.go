@@ -183,8 +183,3 @@ func (s *selection) integrated(c *call, g *load.Group) []point {
 	}
 	return points
 }
-
-// linear returns the value at a time on the line through two points.
-func linear(t, t1, t2 int64, v1, v2 float64) float64 {
-	return v1 + (v2-v1)/float64(t2-t1)*float64(t-t1)
-}
