@@ -78,3 +78,11 @@ func appendLabel[N, V string | []byte](dst []byte, name N, value V, suffix strin
 	dst = binary.AppendUvarint(append(dst, field2), uint64(valueLen))
 	return append(append(dst, value...), suffix...)
 }
+
+func uvarintBytes(n int) int {
+	bytes := 1
+	for ; n >= 0x80; n >>= 7 {
+		bytes++
+	}
+	return bytes
+}

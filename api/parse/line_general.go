@@ -35,15 +35,6 @@ func lineEnd(body []byte, at int) int {
 	return len(body)
 }
 
-// fault is what is wrong with a line; its zero value is no fault.
-type fault struct {
-	kind   Kind
-	detail string
-}
-
-func syntaxFault(detail string) fault { return fault{KindSyntax, detail} }
-func valueFault(detail string) fault  { return fault{KindValue, detail} }
-
 // general parses the line body[start:stop] by all rules and adds it, or its
 // error, to the batch.
 func (p *lineParser) general(start, stop int) {

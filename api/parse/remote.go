@@ -401,11 +401,3 @@ func (p *remoteParser) symbol(ref uint64) []byte {
 	s := p.symbols[ref]
 	return p.b.Body[s.Start:s.End]
 }
-
-func uvarintBytes(n int) int {
-	bytes := 1
-	for ; n >= 0x80; n >>= 7 {
-		bytes++
-	}
-	return bytes
-}
