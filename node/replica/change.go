@@ -78,14 +78,6 @@ func (g *group) leaveJoint() {
 	_ = g.node.ProposeConfChange(&pb.ConfChangeV2{}) // refused, it is proposed with the next tick
 }
 
-func (g *group) transfer(id uint64) {
-	defer g.contain()
-	g.wake()
-	g.node.TransferLeader(id)
-	g.transferee = g.node.BasicStatus().LeadTransferee
-	g.mark()
-}
-
 // changeTo brings the group that g leads to the configuration target. See Host.Change.
 func (g *group) changeTo(target []shardmap.Member) error {
 	if !g.leads() {

@@ -11,55 +11,6 @@ import (
 	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
-// collect puts what g has to do into the Round.
-func (g *group) collect(round *Round) {
-	g.appended = 0
-	if g.hold.round == 0 {
-		g.collectWork(round)
-	}
-	if g.logDue {
-		state := g.durable()
-		if g.appended > 0 {
-			// The state stands before the entries. What they replace is not committed.
-			state.Commit = min(state.Commit, g.appended-1)
-		}
-		round.States = append(round.States, state)
-		round.Sync = round.Sync || g.syncDue
-		if g.shared.config.SyncLater && g.syncDue {
-			g.holdFor(round.Number)
-		}
-		g.logDue, g.syncDue = false, false
-		if g.announce && g.hold.round == 0 {
-			g.announce = false
-			round.Prepared = append(round.Prepared, g.replica.Shard)
-		}
-	}
-	for i := range g.proposals {
-		g.proposals[i].own() // it waits, and the driver uses its memory for the next ones
-	}
-}
-
-// collectWork puts everything but g's state into the Round.
-func (g *group) collectWork(round *Round) {
-	if g.single && g.change != nil {
-		g.leave(round)
-	}
-	switch {
-	case g.single:
-		g.collectSingle(round)
-	case g.node != nil:
-		g.collectNode(round)
-	}
-}
-
-func (g *group) advance() {
-	if g.single {
-		g.advanceSingle()
-		return
-	}
-	g.advanceNode()
-}
-
 // collectNode fetches what the library wants done.
 func (g *group) collectNode(round *Round) {
 	defer g.contain()
@@ -245,20 +196,6 @@ func (g *group) applyChange(e *pb.Entry) {
 	g.shared.membersChanged = true
 }
 
-// takeRole sets the replica's role to the one that it has in the configuration. One that was
-// made as a witness has no data: as a full voter it would answer as if what it lacks did
-// not exist, so it stops instead.
-func (g *group) takeRole() {
-	m, ok := g.config.member(g.replica.RaftID)
-	if !ok || m.Role == shardmap.Learner {
-		return
-	}
-	if g.witness() && m.Role == shardmap.Full {
-		panic(libraryFault("a witness, which has no data, was made a full voter"))
-	}
-	g.replica.Role = m.Role
-}
-
 // advanceNode notes in the library that the Round is written.
 func (g *group) advanceNode() {
 	defer g.contain()
@@ -280,4 +217,46 @@ func (g *group) advanceNode() {
 	if done && g.change == nil && g.config.isOnlyMember(g.replica.RaftID) && !g.witness() && len(g.reading.tokens) == 0 && len(g.proposed) == 0 {
 		g.becomeSingle()
 	}
+}
+
+// route translates a message of the library and sends it.
+func (g *group) route(from *pb.Message) {
+	m := envelope.Message{Shard: g.replica.Shard, To: from.GetTo(), From: from.GetFrom(), Term: from.GetTerm(),
+		LogTerm: from.GetLogTerm(), Index: from.GetIndex(), Commit: from.GetCommit(), Reject: from.GetReject(),
+		Hint: from.GetRejectHint(), Context: from.GetContext(), Entries: from.GetEntries()}
+	early := false
+	switch from.GetType() {
+	case pb.MsgApp:
+		m.Kind, early = envelope.App, true
+		if m.Index == 0 && slices.Contains(g.config.Learners, m.To) {
+			// An empty learner does not know the configuration that the log began with.
+			g.sendSnapshot(m.To)
+			return
+		}
+		if m.Index == 0 {
+			g.sendConfiguration(m.To)
+		}
+	case pb.MsgHeartbeat:
+		m.Kind, early = envelope.Heartbeat, true
+	case pb.MsgSnap:
+		g.sendSnapshot(m.To)
+		return
+	case pb.MsgAppResp:
+		m.Kind = envelope.AppResp
+	case pb.MsgVote:
+		m.Kind = envelope.Vote
+	case pb.MsgVoteResp:
+		m.Kind = envelope.VoteResp
+	case pb.MsgPreVote:
+		m.Kind = envelope.PreVote
+	case pb.MsgPreVoteResp:
+		m.Kind = envelope.PreVoteResp
+	case pb.MsgHeartbeatResp:
+		m.Kind, m.Index = envelope.HeartbeatResp, g.configured
+	case pb.MsgTimeoutNow:
+		m.Kind, early = envelope.TimeoutNow, true // it promises nothing: any voter may campaign at any time
+	default:
+		return // forwarded proposals and reads: routers find the leader themselves
+	}
+	g.send(&m, early)
 }

@@ -82,4 +82,11 @@
 // heard, and a majority, have logged it: one that still lives in the old configuration
 // would ask the leavers for their votes. A raft id that a row once did not name any more
 // may be retired on its node, and must not be named again.
+//
+// # Reading the source
+//
+// Calls run one way, from Host (host.go) down: ticks, envelopes and nodes that come and go (tick.go, receive.go,
+// nodes.go); what a group does with a voter alone and with Raft (dispatch.go, above single.go, collect.go and propose.go);
+// changes of members, snapshots and heirs (change.go, snapshot.go, heir.go); then what a group is (group.go), its log
+// (entries.go) and what it sends (send.go, peer.go, package envelope).
 package replica

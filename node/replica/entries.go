@@ -4,9 +4,10 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // Log reads entries that are written to the node's log. It is asked within calls of

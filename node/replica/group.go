@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
@@ -109,92 +110,6 @@ type placed struct {
 	token uint64
 }
 
-// newGroup makes a group from its state and entries in the log. The library may have to
-// start behind what the engine has applied, so that it sees all changes of the
-// configuration that the logged state does not have yet.
-func newGroup(shared *shared, state GroupState, log LogSummary) (*group, error) {
-	if state.RaftID == 0 || state.Role < shardmap.Full || state.Role > shardmap.Learner {
-		return nil, fmt.Errorf("%w: raft id %d, %v", ErrArgument, state.RaftID, state.Role)
-	}
-	g := &group{
-		shared:  shared,
-		replica: state.Replica, config: state.Configuration.clone(),
-		term: state.Term, vote: state.Vote, applied: log.Applied,
-		log: entryLog{shard: state.Shard, reader: shared.reader, truncated: state.Truncated,
-			last: max(log.Last, state.Truncated.Index), runs: slices.Clone(log.Runs)},
-	}
-	g.log.tailBytes.total, g.backlog.bytes.total = &shared.heldBytes, &shared.heldBytes
-	if err := g.log.check(); err != nil {
-		return nil, err
-	}
-	g.configured = g.config.Index
-	if g.swapped(&state.Installing) {
-		g.logDue, g.syncDue = true, true
-	}
-	g.handed = max(log.Applied, g.log.truncated.Index)
-	g.commit = min(max(state.Commit, g.handed), g.log.last)
-	seen := min(g.handed, g.log.last)
-	unseen := false
-	for _, index := range log.Changes {
-		if index > g.config.Index && index > g.log.truncated.Index && index <= g.log.last {
-			seen, unseen = min(seen, index-1), true
-		}
-	}
-	g.cursor, g.advanced = seen, seen
-	g.timeout = g.drawTimeout()
-	if !unseen && g.handed >= g.log.last && g.config.isOnlyMember(g.replica.RaftID) && g.replica.Role != shardmap.Witness {
-		if g.handed > g.log.last { // the log lost what the engine has: its indexes are spent
-			g.log.restart(Position{Index: g.handed, Term: g.term})
-		}
-		g.becomeSingle()
-		if g.log.last > 0 || state.Commit > 0 {
-			g.term++ // as an election would: a tail that was lost is not written again with the same term
-			g.vote = g.replica.RaftID
-			g.logDue, g.syncDue = true, true
-		}
-		return g, nil
-	}
-	g.startNode(seen)
-	return g, g.fault
-}
-
-// swapped finishes a swap of files that was interrupted by a stop, and reports whether the
-// group's state has changed. If the engine has the files of the snapshot, the log begins
-// after it, unless the log has the snapshot's last entry and so goes on from it anyway:
-// other entries of the old log up to there may never have been committed.
-func (g *group) swapped(snapshot *SnapshotMeta) bool {
-	if snapshot.Index == 0 || g.applied != snapshot.Index {
-		return false
-	}
-	if g.logHas(snapshot.Position) {
-		return false
-	}
-	g.log.restart(snapshot.Position)
-	g.config = snapshot.Configuration.clone()
-	g.replica.Era = snapshot.Era
-	return true
-}
-
-// check validates the summary of a log, and drops terms of entries before the truncation.
-// Errors: ErrState.
-func (l *entryLog) check() error {
-	for len(l.runs) > 0 && l.runs[len(l.runs)-1].First > l.last {
-		return fmt.Errorf("%w: a term begins at %d, after the last entry %d", ErrState, l.runs[len(l.runs)-1].First, l.last)
-	}
-	for len(l.runs) > 1 && l.runs[1].First <= l.truncated.Index+1 {
-		l.runs = l.runs[1:]
-	}
-	if l.last == l.truncated.Index {
-		l.runs = nil
-		return nil
-	}
-	if len(l.runs) == 0 || l.runs[0].First > l.truncated.Index+1 {
-		return fmt.Errorf("%w: shard %d lacks entries after %d", ErrState, l.shard, l.truncated.Index)
-	}
-	l.runs[0].First = max(l.runs[0].First, l.truncated.Index+1)
-	return nil
-}
-
 func (g *group) leads() bool { return g.single || g.node != nil && g.state == raft.StateLeader }
 
 func (g *group) witness() bool { return g.replica.Role == shardmap.Witness }
@@ -206,14 +121,6 @@ func (g *group) leaderNode() string {
 	return ""
 }
 
-func (g *group) notLeader() error {
-	err := &NotLeaderError{Shard: g.replica.Shard}
-	if !g.leads() {
-		err.Leader = g.successor()
-	}
-	return err
-}
-
 // durable returns the state to log.
 func (g *group) durable() GroupState {
 	s := GroupState{Replica: g.replica, Term: g.term, Vote: g.vote, Commit: g.commit,
@@ -223,34 +130,6 @@ func (g *group) durable() GroupState {
 		s.Installing.Configuration = g.installing.Configuration.clone()
 	}
 	return s
-}
-
-// startNode makes the library's node for g, to which entries up to seen count as applied.
-func (g *group) startNode(seen uint64) {
-	defer g.contain()
-	node, err := raft.NewRawNode(&raft.Config{
-		ID:                        g.replica.RaftID,
-		ElectionTick:              g.shared.config.ElectionTicks,
-		HeartbeatTick:             g.shared.config.HeartbeatTicks,
-		Storage:                   &storage{g},
-		Applied:                   max(seen, g.log.truncated.Index),
-		MaxSizePerMsg:             uint64(g.shared.config.MessageBytesMax),
-		MaxCommittedSizePerReady:  uint64(g.shared.config.ApplyBytesMax),
-		MaxUncommittedEntriesSize: uint64(g.shared.config.UncommittedBytesMax),
-		MaxInflightMsgs:           g.shared.config.InflightMessagesMax,
-		MaxInflightBytes:          uint64(g.shared.config.InflightBytesMax),
-		CheckQuorum:               true,
-		PreVote:                   true,
-		Logger:                    libraryLogger{},
-		DisableProposalForwarding: true,
-		StepDownOnRemoval:         true,
-	})
-	if err != nil {
-		g.fault = fmt.Errorf("%w: shard %d: %w", ErrFault, g.replica.Shard, err)
-		return
-	}
-	g.node, g.single, g.state, g.lead, g.forgot = node, false, raft.StateFollower, raft.None, false
-	g.mark()
 }
 
 // contain is deferred around calls of the library. It recovers its panic, by which the
@@ -288,42 +167,6 @@ func (g *group) failAll(err error) {
 	}
 }
 
-// storage implements raft.Storage on a group's log.
-type storage struct{ g *group }
-
-func (s *storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
-	hard := &pb.HardState{Term: new(s.g.term), Vote: new(s.g.vote), Commit: new(s.g.commit)}
-	return hard, s.g.config.confState(), nil
-}
-
-// Entries returns what there is room for (laggingReads), but without a bound what is not given out yet: after
-// a start the library hands it out, and looks through it before it campaigns, and takes nothing for a fault.
-func (s *storage) Entries(lo, hi, bytesMax uint64) ([]*pb.Entry, error) {
-	bound := &s.g.shared.lagging
-	if lo > s.g.advanced {
-		bound = nil
-	}
-	return s.g.log.entries(lo, hi, bytesMax, bound)
-}
-
-func (s *storage) Term(index uint64) (uint64, error) { return s.g.log.term(index) }
-
-func (s *storage) LastIndex() (uint64, error) { return s.g.log.last, nil }
-
-func (s *storage) FirstIndex() (uint64, error) { return s.g.log.truncated.Index + 1, nil }
-
-// Snapshot returns the truncation. A member goes on from any files that have it or more.
-func (s *storage) Snapshot() (*pb.Snapshot, error) {
-	if s.g.log.truncated.Index == 0 {
-		return nil, raft.ErrSnapshotTemporarilyUnavailable
-	}
-	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{
-		ConfState: s.g.config.confState(),
-		Index:     new(s.g.log.truncated.Index),
-		Term:      new(s.g.log.truncated.Term),
-	}}, nil
-}
-
 // mark makes the next Ready collect from g.
 func (g *group) mark() {
 	if !g.dirty {
@@ -341,4 +184,53 @@ func (g *group) logState(sync bool) {
 // fail ends a proposal or a read without success.
 func (g *group) fail(token uint64, err error) {
 	g.shared.next.failed = append(g.shared.next.failed, Failure{Shard: g.replica.Shard, Token: token, Err: err})
+}
+
+// logHas reports whether the log has an entry.
+func (g *group) logHas(at Position) bool {
+	term, err := g.log.term(at.Index)
+	return err == nil && term == at.Term
+}
+
+// wake makes g tick.
+func (g *group) wake() {
+	g.idle = 0
+	if g.hibernating {
+		g.hibernating = false
+		g.mark()
+	}
+}
+
+// eachProgress visits the members by raft id.
+func (g *group) eachProgress(visit func(MemberProgress)) {
+	if g.single {
+		m, _ := g.config.member(g.replica.RaftID)
+		visit(MemberProgress{Member: m, Match: g.commit, Durable: g.trim.own, Configured: g.configured, Active: true, Replicating: true})
+		return
+	}
+	if g.node == nil {
+		return
+	}
+	g.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		m, ok := g.config.member(id)
+		if !ok {
+			m = shardmap.Member{RaftID: id, Role: shardmap.Learner}
+		}
+		p := MemberProgress{Member: m, Match: pr.Match, Active: pr.RecentActive,
+			Replicating: pr.State == tracker.StateReplicate, NeedsSnapshot: pr.State == tracker.StateSnapshot}
+		if id == g.replica.RaftID {
+			p.Active, p.Durable, p.Configured = true, g.trim.own, g.configured
+		}
+		for _, d := range g.trim.members {
+			if d.id == id {
+				p.Durable, p.Configured = d.index, d.configured
+			}
+		}
+		visit(p)
+	})
+}
+
+// allDone notes that all of the log is written, committed and given out.
+func (g *group) allDone() {
+	g.commit, g.handed, g.cursor, g.advanced = g.log.last, g.log.last, g.log.last, g.log.last
 }

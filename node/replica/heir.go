@@ -60,19 +60,18 @@ func (g *group) successor() string {
 	return g.leaderNode()
 }
 
-// HandingOver reports whether it is about to be known who takes proposals for a shard, so that they may
-// wait here: it is being handed over from here, or to here. It lasts an election timeout at most.
-func (h *Host) HandingOver(shard uint16) bool {
-	g := h.group(shard)
-	return g != nil && g.handingOver()
+func (g *group) notLeader() error {
+	err := &NotLeaderError{Shard: g.replica.Shard}
+	if !g.leads() {
+		err.Leader = g.successor()
+	}
+	return err
 }
 
-// Successor returns the node that takes proposals for a shard, or is about to; "" if it is this one, or
-// not known.
-func (h *Host) Successor(shard uint16) string {
-	g := h.group(shard)
-	if g == nil || g.leads() || g.handingOver() {
-		return ""
-	}
-	return g.successor()
+func (g *group) transfer(id uint64) {
+	defer g.contain()
+	g.wake()
+	g.node.TransferLeader(id)
+	g.transferee = g.node.BasicStatus().LeadTransferee
+	g.mark()
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
+
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // While a group is handed over, proposals wait at the leader until the heir campaigns, go to it then, and wait

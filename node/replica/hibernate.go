@@ -1,19 +1,11 @@
 package replica
 
 import (
-	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
-)
 
-// wake makes g tick.
-func (g *group) wake() {
-	g.idle = 0
-	if g.hibernating {
-		g.hibernating = false
-		g.mark()
-	}
-}
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
+)
 
 // hibernate ends the ticking of a group in which nothing happens. All members must be
 // known to be active, as the next check of the quorum after waking looks at that.

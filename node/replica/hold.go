@@ -1,7 +1,10 @@
 package replica
 
-import "slices"
-import "github.com/tickmesh/tickmesh/node/replica/envelope"
+import (
+	"slices"
+
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
+)
 
 // hold is what a group may not do before its newest state is durable: with
 // Config.SyncLater the driver goes on with other groups while it syncs. Everything in
@@ -34,23 +37,6 @@ func (g *group) holdFor(round uint64) {
 		g.shared.next.holding = append(g.shared.next.holding, g)
 	}
 	g.hold.round = round
-}
-
-// release releases what waited, in its order, before anything that comes later.
-func (g *group) release() {
-	held := g.hold
-	g.hold = hold{}
-	for i := range held.messages {
-		g.shared.peers.add(held.messages[i].node, &held.messages[i].message, false)
-	}
-	g.shared.next.released = append(g.shared.next.released, held.committed...)
-	g.shared.next.reads = append(g.shared.next.reads, held.reads...)
-	if g.announce && !g.logDue {
-		g.announce = false
-		g.shared.next.prepared = append(g.shared.next.prepared, g.replica.Shard)
-	}
-	g.advance()
-	g.mark()
 }
 
 // dropHeld fails what waits for a group that ends.

@@ -482,3 +482,20 @@ func (h *Host) Shards() []uint16 {
 	}
 	return out
 }
+
+// HandingOver reports whether it is about to be known who takes proposals for a shard, so that they may
+// wait here: it is being handed over from here, or to here. It lasts an election timeout at most.
+func (h *Host) HandingOver(shard uint16) bool {
+	g := h.group(shard)
+	return g != nil && g.handingOver()
+}
+
+// Successor returns the node that takes proposals for a shard, or is about to; "" if it is this one, or
+// not known.
+func (h *Host) Successor(shard uint16) string {
+	g := h.group(shard)
+	if g == nil || g.leads() || g.handingOver() {
+		return ""
+	}
+	return g.successor()
+}

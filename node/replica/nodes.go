@@ -4,10 +4,8 @@ import (
 	"slices"
 
 	"go.etcd.io/raft/v3"
-	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // peerUp handles a new connection to node: a hibernating leader wakes, so that it sends.
@@ -99,90 +97,4 @@ func (g *group) meet(id uint64, node string) {
 		g.unknownSenders = g.unknownSenders[1:]
 	}
 	g.unknownSenders = append(g.unknownSenders, unknownSender{id, node})
-}
-
-// nodeOf returns the node of a raft id, or "" if it is not known.
-func (g *group) nodeOf(id uint64) string {
-	if m, ok := g.config.member(id); ok {
-		return m.Node
-	}
-	for _, s := range g.unknownSenders {
-		if s.id == id {
-			return s.node
-		}
-	}
-	return ""
-}
-
-// route translates a message of the library and sends it.
-func (g *group) route(from *pb.Message) {
-	m := envelope.Message{Shard: g.replica.Shard, To: from.GetTo(), From: from.GetFrom(), Term: from.GetTerm(),
-		LogTerm: from.GetLogTerm(), Index: from.GetIndex(), Commit: from.GetCommit(), Reject: from.GetReject(),
-		Hint: from.GetRejectHint(), Context: from.GetContext(), Entries: from.GetEntries()}
-	early := false
-	switch from.GetType() {
-	case pb.MsgApp:
-		m.Kind, early = envelope.App, true
-		if m.Index == 0 && slices.Contains(g.config.Learners, m.To) {
-			// An empty learner does not know the configuration that the log began with.
-			g.sendSnapshot(m.To)
-			return
-		}
-		if m.Index == 0 {
-			g.sendConfiguration(m.To)
-		}
-	case pb.MsgHeartbeat:
-		m.Kind, early = envelope.Heartbeat, true
-	case pb.MsgSnap:
-		g.sendSnapshot(m.To)
-		return
-	case pb.MsgAppResp:
-		m.Kind = envelope.AppResp
-	case pb.MsgVote:
-		m.Kind = envelope.Vote
-	case pb.MsgVoteResp:
-		m.Kind = envelope.VoteResp
-	case pb.MsgPreVote:
-		m.Kind = envelope.PreVote
-	case pb.MsgPreVoteResp:
-		m.Kind = envelope.PreVoteResp
-	case pb.MsgHeartbeatResp:
-		m.Kind, m.Index = envelope.HeartbeatResp, g.configured
-	case pb.MsgTimeoutNow:
-		m.Kind, early = envelope.TimeoutNow, true // it promises nothing: any voter may campaign at any time
-	default:
-		return // forwarded proposals and reads: routers find the leader themselves
-	}
-	g.send(&m, early)
-}
-
-// send queues a message for the node of its receiver. It waits if the group holds, unless it
-// is early.
-func (g *group) send(m *envelope.Message, early bool) {
-	node := g.nodeOf(m.To)
-	if node == "" || node == g.shared.config.Node {
-		return
-	}
-	switch {
-	case early || !g.holds():
-		g.shared.peers.add(node, m, early)
-	case len(g.hold.messages) < heldMessagesMax:
-		g.hold.messages = append(g.hold.messages, heldMessage{node, *m})
-	}
-}
-
-// sendToMembers sends a message that is not of the library to all members but this one.
-func (g *group) sendToMembers(kind envelope.Type, index uint64) {
-	for _, list := range [2][]shardmap.Member{g.config.Members, g.config.Leaving} {
-		for _, member := range list {
-			if member.RaftID != g.replica.RaftID {
-				g.sendOwn(kind, member.RaftID, index)
-			}
-		}
-	}
-}
-
-// sendOwn sends a message that is not of the library.
-func (g *group) sendOwn(kind envelope.Type, to, index uint64) {
-	g.send(&envelope.Message{Kind: kind, Shard: g.replica.Shard, To: to, From: g.replica.RaftID, Term: g.term, Index: index}, false)
 }

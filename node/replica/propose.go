@@ -52,20 +52,6 @@ func (g *group) proposeNode(kind uint8, parts [][]byte, token uint64) (err error
 	return nil
 }
 
-// readQueue gathers reads: while one confirmation is under way, later reads wait for
-// the next.
-type readQueue struct {
-	tokens   []uint64 // those under way first
-	underWay int
-	number   uint64 // of the confirmation under way
-}
-
-func (q *readQueue) drain() []uint64 {
-	tokens := q.tokens
-	q.tokens, q.underWay = nil, 0
-	return tokens
-}
-
 func (g *group) readReady(token, index uint64) {
 	ready := ReadReady{Shard: g.replica.Shard, Token: token, Index: index}
 	if g.holds() {
@@ -104,36 +90,4 @@ func (g *group) readConfirmed(state raft.ReadState) {
 	q.tokens = append(q.tokens[:0], q.tokens[q.underWay:]...)
 	q.underWay = 0
 	g.nextRead()
-}
-
-// propose takes a proposal. See Host.Propose.
-func (g *group) propose(kind uint8, parts [][]byte, token uint64) error {
-	if kind == 0 || kind == KindEmpty || kind == KindChange || kind == KindState || token == 0 {
-		return fmt.Errorf("%w: kind %d, token %d", ErrArgument, kind, token)
-	}
-	if g.single {
-		return g.proposeSingle(kind, parts, token)
-	}
-	return g.proposeNode(kind, parts, token)
-}
-
-// read takes a read. See Host.Read.
-func (g *group) read(token uint64) error {
-	if token == 0 {
-		return fmt.Errorf("%w: token 0", ErrArgument)
-	}
-	if !g.leads() || g.witness() {
-		return g.notLeader()
-	}
-	if g.single {
-		g.readReady(token, g.log.last)
-		return nil
-	}
-	if len(g.reading.tokens) >= g.shared.config.ReadsMax {
-		return series.ErrOverloaded
-	}
-	g.reading.tokens = append(g.reading.tokens, token)
-	g.wake()
-	g.nextRead()
-	return nil
 }

@@ -1,9 +1,10 @@
 package replica
 
 import (
-	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // take hands a message to its group.

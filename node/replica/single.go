@@ -1,21 +1,8 @@
 package replica
 
 import (
-	"go.etcd.io/raft/v3"
-
 	"github.com/tickmesh/tickmesh/api/series"
 )
-
-// becomeSingle makes g a group that agrees with itself. All that its log has is committed
-// and given out.
-func (g *group) becomeSingle() {
-	g.single, g.hibernating, g.node = true, false, nil
-	g.state, g.lead = raft.StateLeader, g.replica.RaftID
-	g.allDone()
-	g.log.evict(g.log.last, evictAll)
-	g.backlog.forget()
-	g.proposed, g.pending, g.trim.members, g.transferee = nil, nil, nil, raft.None
-}
 
 func (g *group) proposeSingle(kind uint8, parts [][]byte, token uint64) error {
 	if len(g.proposals)+g.inFlight >= g.shared.config.ProposalsMax {
@@ -49,11 +36,6 @@ func (g *group) collectSingle(round *Round) {
 func (g *group) advanceSingle() {
 	g.inFlight = 0
 	g.allDone()
-}
-
-// allDone notes that all of the log is written, committed and given out.
-func (g *group) allDone() {
-	g.commit, g.handed, g.cursor, g.advanced = g.log.last, g.log.last, g.log.last, g.log.last
 }
 
 // leave starts, for a group with a single voter, a node of the library, and lets it win the election that

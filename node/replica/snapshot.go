@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // SnapshotMeta is what goes with the files of a shard: the entry that they stand for,
@@ -104,12 +105,6 @@ func (g *group) takeSnapshot(m *envelope.Message) {
 		return
 	}
 	g.shared.next.snapshots = append(g.shared.next.snapshots, SnapshotNeed{Shard: g.replica.Shard, Leader: g.nodeOf(m.From), Index: m.Index})
-}
-
-// logHas reports whether the log has an entry.
-func (g *group) logHas(at Position) bool {
-	term, err := g.log.term(at.Index)
-	return err == nil && term == at.Term
 }
 
 func snapshotMessage(meta *SnapshotMeta, from, to, term, index uint64) *pb.Message {

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/tracker"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
@@ -42,35 +41,6 @@ type MemberProgress struct {
 	Active        bool   // was heard within an election timeout or two
 	Replicating   bool   // entries flow
 	NeedsSnapshot bool   // the log no longer has what it needs
-}
-
-// eachProgress visits the members by raft id.
-func (g *group) eachProgress(visit func(MemberProgress)) {
-	if g.single {
-		m, _ := g.config.member(g.replica.RaftID)
-		visit(MemberProgress{Member: m, Match: g.commit, Durable: g.trim.own, Configured: g.configured, Active: true, Replicating: true})
-		return
-	}
-	if g.node == nil {
-		return
-	}
-	g.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		m, ok := g.config.member(id)
-		if !ok {
-			m = shardmap.Member{RaftID: id, Role: shardmap.Learner}
-		}
-		p := MemberProgress{Member: m, Match: pr.Match, Active: pr.RecentActive,
-			Replicating: pr.State == tracker.StateReplicate, NeedsSnapshot: pr.State == tracker.StateSnapshot}
-		if id == g.replica.RaftID {
-			p.Active, p.Durable, p.Configured = true, g.trim.own, g.configured
-		}
-		for _, d := range g.trim.members {
-			if d.id == id {
-				p.Durable, p.Configured = d.index, d.configured
-			}
-		}
-		visit(p)
-	})
 }
 
 // status returns the state of g and its group.

@@ -3,8 +3,9 @@ package replica
 import (
 	"testing"
 
-	"github.com/tickmesh/tickmesh/node/replica/envelope"
 	"go.etcd.io/raft/v3"
+
+	"github.com/tickmesh/tickmesh/node/replica/envelope"
 )
 
 // TestToldCommit: a follower whose log lacks what its leader has committed knows that it
