@@ -85,20 +85,9 @@ func copiesOfEach(n uint32) string {
 	return strconv.FormatUint(uint64(n), 10) + " copies"
 }
 
-// movesAhead returns in a line what moves and what is left of it: 4 of 57 under way, 1.2 GiB
-// to copy, about 3m10s.
+// movesAhead returns in a line what moves and what is left of it.
 func movesAhead(underWay int, a *client.Ahead) string {
-	if a.Moves == 0 {
-		return strconv.Itoa(underWay)
-	}
-	text := fmt.Sprintf("%d of %d under way", underWay, max(int(a.Moves), underWay))
-	if a.TotalBytes > 0 {
-		text += fmt.Sprintf(", %s to copy", display.Bytes(a.TotalBytes-min(a.DoneBytes, a.TotalBytes)))
-	}
-	if a.RemainingMs > 0 {
-		text += ", about " + display.Time(a.RemainingMs)
-	}
-	return text
+	return display.MovesAhead(underWay, int(a.Moves), a.DoneBytes, a.TotalBytes, a.RemainingMs)
 }
 
 func writeMoves(w io.Writer, moves []client.Move) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -33,6 +34,22 @@ func OrDash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// MovesAhead returns in a line what moves and what is left of it: 4 of 57 under way, 1.2 GiB
+// to copy, about 3m10s. Where nobody knows how many moves there are, it is how many are under way.
+func MovesAhead(underWay, moves int, doneBytes, totalBytes, remainingMs uint64) string {
+	if moves == 0 {
+		return strconv.Itoa(underWay)
+	}
+	text := fmt.Sprintf("%d of %d under way", underWay, max(moves, underWay))
+	if totalBytes > 0 {
+		text += fmt.Sprintf(", %s to copy", Bytes(totalBytes-min(doneBytes, totalBytes)))
+	}
+	if remainingMs > 0 {
+		text += ", about " + Time(remainingMs)
+	}
+	return text
 }
 
 // Bytes returns a size for people: 1.5 GiB.

@@ -190,18 +190,8 @@ func yesNo(is bool) string {
 
 // movesText returns in a line what moves and what is left of it.
 func movesText(s *tickmesh.Status) string {
-	a := s.MovesAhead
-	if a.Moves == 0 {
-		return strconv.Itoa(len(s.Moves))
-	}
-	text := fmt.Sprintf("%d of %d under way", len(s.Moves), max(int(a.Moves), len(s.Moves)))
-	if a.TotalBytes > 0 {
-		text += fmt.Sprintf(", %s to copy", display.Bytes(a.TotalBytes-min(a.DoneBytes, a.TotalBytes)))
-	}
-	if a.RemainingMs > 0 {
-		text += ", about " + display.Time(a.RemainingMs)
-	}
-	return text
+	a := &s.MovesAhead
+	return display.MovesAhead(len(s.Moves), int(a.Moves), a.DoneBytes, a.TotalBytes, a.RemainingMs)
 }
 
 func writeMoves(w io.Writer, moves []tickmesh.Move) error {
