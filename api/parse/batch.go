@@ -2,6 +2,7 @@ package parse
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 )
@@ -152,6 +153,18 @@ func (b *Batch) Reset() {
 		Extra:    b.Extra,
 		Memory:   b.Memory,
 	}
+}
+
+// MemoryBytes returns about how much memory the batch keeps, its body aside. A
+// pool lets go of batches that have grown beyond its bound.
+func (b *Batch) MemoryBytes() int {
+	const (
+		commandBytes, errorBytes = int(unsafe.Sizeof(Command{})), int(unsafe.Sizeof(LineError{}))
+		referenceBytes           = 8
+	)
+	return cap(b.Scratch) + lineBytes*cap(b.Lines) + pointBytes*cap(b.Points) +
+		commandBytes*cap(b.Commands) + errorBytes*cap(b.Errors) +
+		spanBytes*cap(b.symbols) + referenceBytes*cap(b.refs) + b.keys.memoryBytes()
 }
 
 // Head returns the first part of a line's identity text.

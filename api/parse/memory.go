@@ -106,15 +106,3 @@ func (b *Batch) pay(bytes int) error {
 	b.paid += need
 	return nil
 }
-
-// MemoryBytes returns about how much memory the batch keeps, its body aside. A
-// pool lets go of batches that have grown beyond its bound.
-func (b *Batch) MemoryBytes() int {
-	const (
-		commandBytes, errorBytes = int(unsafe.Sizeof(Command{})), int(unsafe.Sizeof(LineError{}))
-		referenceBytes           = 8
-	)
-	return cap(b.Scratch) + lineBytes*cap(b.Lines) + pointBytes*cap(b.Points) +
-		commandBytes*cap(b.Commands) + errorBytes*cap(b.Errors) +
-		spanBytes*cap(b.symbols) + referenceBytes*cap(b.refs) + b.keys.memoryBytes()
-}
