@@ -228,15 +228,6 @@ func (m *Machine) refuseOthers(shard uint16, q *shardQueue, era uint32) {
 	q.shares = kept
 }
 
-// ofShard turns the error for a shard without a replica here into one by which callers look for
-// its leader elsewhere.
-func ofShard(shard uint16, err error) error {
-	if errors.Is(err, replica.ErrNoGroup) {
-		return &replica.NotLeaderError{Shard: shard}
-	}
-	return err
-}
-
 // entryParts returns the pieces of an entry's body. They are used until the next round is
 // framed, see replica.Host.Propose; what grows meanwhile leaves old pieces where they are.
 func (m *Machine) entryParts(shares []Share, nowMs int64) [][]byte {
@@ -255,4 +246,10 @@ func (m *Machine) entryParts(shares []Share, nowMs int64) [][]byte {
 		m.parts = append(m.parts, m.sizes[at:len(m.sizes):len(m.sizes)], s.body())
 	}
 	return m.parts[from:len(m.parts):len(m.parts)]
+}
+
+func (m *Machine) answerAll(shares []Share, err error) {
+	for _, s := range shares {
+		m.out.Answers = append(m.out.Answers, Answer{s, err})
+	}
 }

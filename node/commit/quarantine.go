@@ -156,52 +156,6 @@ func (m *Machine) restoreUnknown(r *Recovery, shard uint16) error {
 	return nil
 }
 
-// placeQuarantined decides what becomes of a quarantined replica.
-func (m *Machine) placeQuarantined(shard uint16, row *shardmap.Row, r *quarantined) {
-	self := r.self()
-	named, published := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation)
-	switch {
-	case published && goesOnAlone(row, named, &r.state.Replica) && named.RaftID > m.spent[shard]:
-		m.resurrect(shard, row.Era, named.RaftID, r)
-	case published && beginsAnew(row, &r.state.Replica):
-		m.dismiss(shard)
-	default: // the row may be older than the replica, and the one that a later era's names may never begin it: somebody has to be seen
-		m.out.ask(Question{Shard: shard, RaftID: self.RaftID, Era: r.state.Era, Index: r.state.Configuration.Index, Members: row.Members,
-			Quarantined: true, Place: shardmap.Member{Node: m.config.Host.Node, Incarnation: m.config.Host.Incarnation}})
-	}
-}
-
-// goesOnAlone reports whether a row lets its group go on from this one of its replicas: rule
-// M6 of api/shardmap.
-func goesOnAlone(row *shardmap.Row, named shardmap.Member, is *replica.Replica) bool {
-	return row.Era > is.Era && len(row.Members) == 1 && !row.Fresh && named.RaftID != is.RaftID && is.Role != shardmap.Witness
-}
-
-// beginsAnew reports whether a row that names a place alone lets its group begin without
-// data there, in a later era, though it has a witness of an earlier one. No other replica
-// could tell that witness to end.
-func beginsAnew(row *shardmap.Row, is *replica.Replica) bool {
-	return row.Era > is.Era && len(row.Members) == 1 && row.Fresh && is.Role == shardmap.Witness
-}
-
-// resurrect makes a group that has lost its majority for good go on from a quarantined replica: the
-// map has named it as all that is left, in a new era.
-func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quarantined) {
-	err := m.host.Restore(r.state, r.summary)
-	if err == nil {
-		if err = m.host.Force(shard, raftID, era); err != nil {
-			_ = m.host.Remove(shard) // it takes no part under its former raft id
-		}
-	}
-	if err != nil {
-		m.config.Logger.Error("a group cannot go on from what is left of it", "shard", shard, "error", err)
-		return
-	}
-	delete(m.quarantined, shard)
-	m.figures.Recovered++
-	m.config.Logger.Warn("a group goes on from what is left of it", "shard", shard, "era", era)
-}
-
 // passOver makes the log of a quarantined replica begin behind what is applied of the entries that are not indexed:
 // while its group had one voter they were not kept for others, and the log goes without them (see
 // Machine.giveUpUnindexed). Were they still asked for, the next start would find that they lack.
@@ -223,17 +177,6 @@ func (r *quarantined) passOver(unindexed uint64) {
 		runs = nil
 	}
 	log.Runs = runs
-}
-
-// dismiss drops a quarantined replica: its group continues without it.
-func (m *Machine) dismiss(shard uint16) {
-	m.spent[shard] = max(m.spent[shard], m.quarantined[shard].state.RaftID)
-	delete(m.quarantined, shard)
-	m.index.shards[shard] = shardIndex{}
-	m.dropping[shard] = true
-	m.relog = true // the log says that it has ended before its data goes
-	m.config.Logger.Info("the group goes on without what was left of a replica; its data is dropped", "shard", shard)
-	m.out.drop(shard)
 }
 
 // StandaloneEra is the era of all groups of a node that is in no cluster.

@@ -1,6 +1,8 @@
 package commit
 
 import (
+	"errors"
+
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
 )
@@ -123,4 +125,13 @@ func (m *Machine) lookAtHeld() {
 			delete(m.holding, shard)
 		}
 	}
+}
+
+// ofShard turns the error for a shard without a replica here into one by which callers look for
+// its leader elsewhere.
+func ofShard(shard uint16, err error) error {
+	if errors.Is(err, replica.ErrNoGroup) {
+		return &replica.NotLeaderError{Shard: shard}
+	}
+	return err
 }
