@@ -174,7 +174,7 @@ func (s *stage) volumeLoss() {
 // scaleOut adds two machines and two nodes.
 func (s *stage) scaleOut() {
 	s.phase("a fifth machine joins", func(ctx context.Context) error {
-		return errors.Join(s.rack.PowerOn(ctx, "node4"), s.rack.WaitNodes(ctx, 5))
+		return s.machines(ctx, 5)
 	})
 	s.phase("recipe scale-out: from 3 to 5", func(ctx context.Context) error {
 		return s.recipeSettled(ctx, 5, "scale-out")

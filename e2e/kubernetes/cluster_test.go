@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,6 +43,14 @@ func scenes() []scene {
 		{"scale out", (*stage).scaleOut, []string{"scale-out"}, false},
 		{"drain", (*stage).drain, []string{"drain", "undrain"}, true},
 		{"scale in", (*stage).scaleIn, []string{"scale-in"}, false},
+		{"groups", (*stage).groups, []string{"add-group", "remove-group"}, true},
+		{"growth that is refused", (*stage).growRefused, nil, true},
+		{"volumes of another class", (*stage).moveVolumes, []string{"move-volumes"}, true},
+		{"API server loss", (*stage).planeLoss, nil, true},
+		{"loss of etcd's majority", (*stage).quorumLoss, nil, true},
+		{"loss of an Envoy", (*stage).frontLoss, nil, true},
+		{"neighbours", (*stage).neighbours, nil, true},
+		{"TLS at the edge", (*stage).edge, nil, true},
 		{"operator loss", (*stage).operatorLoss, nil, true},
 		{"two under one name", (*stage).cutOff, nil, true},
 		{"upgrade", (*stage).upgrade, []string{"upgrade"}, false},
@@ -60,8 +69,9 @@ func TestCluster(t *testing.T) {
 	t.Cleanup(s.printTable)
 	s.phase("images copied to all machines", s.loadImages(productImages(s.rack.Folders)))
 	t.Cleanup(s.remove)
+	only := strings.FieldsFunc(os.Getenv("TICKMESH_E2E_SCENES"), func(r rune) bool { return r == ',' })
 	for _, scene := range scenes() {
-		if scene.long && testing.Short() {
+		if scene.long && testing.Short() || len(only) > 0 && !slices.Contains(only, scene.name) {
 			continue
 		}
 		clear(s.typed)
@@ -174,6 +184,34 @@ func (s *stage) remove() {
 	if err := s.rack.WaitNodes(ctx, firstMachines); err != nil {
 		s.Error(err)
 	}
+}
+
+// machines starts new machines until so many are on, and waits for them.
+func (s *stage) machines(ctx context.Context, count int) error {
+	all, err := s.rack.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	on := 0
+	for _, m := range all {
+		if m.On {
+			on++
+		}
+	}
+	for i, m := range all {
+		if on >= count {
+			break
+		}
+		// One of the first that is off was lost by a scene, for good.
+		if m.On || i < firstMachines {
+			continue
+		}
+		if err := s.rack.PowerOn(ctx, m.Name); err != nil {
+			return err
+		}
+		on++
+	}
+	return s.rack.WaitNodes(ctx, count)
 }
 
 // firstMachines is how many machines the lab starts with.

@@ -31,6 +31,9 @@
 // proxies followed was not looked at. What is left to chance is drawn from a seed
 // that is printed. A failure keeps the logs of all pods in .cache/tests/kubernetes-logs.
 //
+// TICKMESH_E2E_SCENES=install,clients,groups has TestCluster play only those scenes; each leaves the cluster as most others
+// want it, with three nodes.
+//
 // A machine that loses its power is silent. The full form has not been measured so. As the chart has one operator unless
 // told otherwise, the loss of its own machine leaves dead Envoys in the Service for 40 s, and clients to chance.
 //

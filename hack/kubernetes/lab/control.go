@@ -18,6 +18,7 @@ import (
 //	GET  /machines                         []Machine as JSON
 //	POST /machines/NAME/on|off|cut|mend    power and cable
 //	POST /machines/NAME/load?archive=PATH  import images
+//	POST /plane/cut|mend                   the way to the API server
 
 // A Machine is one node of the lab as its rack sees it.
 type Machine struct {
@@ -53,6 +54,13 @@ func (r *rack) routes() http.Handler {
 				err = do(n, request)
 			}
 			r.log.Info("asked", "machine", request.PathValue("name"), "action", action, "error", err)
+			r.answer(w, err)
+		})
+	}
+	for action, rule := range map[string]string{"cut": "--insert", "mend": "--delete"} {
+		mux.HandleFunc("POST /plane/"+action, func(w http.ResponseWriter, _ *http.Request) {
+			err := r.refuseAPI(rule)
+			r.log.Info("asked", "action", action, "of", "API server", "error", err)
 			r.answer(w, err)
 		})
 	}
@@ -128,6 +136,20 @@ func (r *Rack) Cut(ctx context.Context, name string) error { return r.act(ctx, n
 
 // Mend connects a machine that was cut off.
 func (r *Rack) Mend(ctx context.Context, name string) error { return r.act(ctx, name, "mend") }
+
+// CutAPI has every connection to the API server refused, and those that stand broken, as if its
+// process had ended. Everything else goes on.
+func (r *Rack) CutAPI(ctx context.Context) error { return r.actOnAPI(ctx, "cut") }
+
+// MendAPI ends what CutAPI did.
+func (r *Rack) MendAPI(ctx context.Context) error { return r.actOnAPI(ctx, "mend") }
+
+func (r *Rack) actOnAPI(ctx context.Context, action string) error {
+	if _, err := r.ask(ctx, http.MethodPost, "/plane/"+action, nil); err != nil {
+		return fmt.Errorf("%s the API server: %w", action, err)
+	}
+	return nil
+}
 
 func (r *Rack) act(ctx context.Context, name, action string) error {
 	if _, err := r.ask(ctx, http.MethodPost, "/machines/"+name+"/"+action, nil); err != nil {

@@ -188,6 +188,14 @@ func (r *rack) setCable(n node, state string) error {
 	return err
 }
 
+// refuseAPI adds or deletes, by iptables' word for it, the rule that refuses all packets to the API
+// server, of its own machine's controllers, too.
+func (r *rack) refuseAPI(word string) error {
+	_, err := r.tree.run("iptables", "--wait", word, "INPUT", "--protocol", "tcp", "--destination-port", strconv.Itoa(apiPort),
+		"--jump", "REJECT", "--reject-with", "tcp-reset")
+	return err
+}
+
 // load imports an archive of images into a machine that is on.
 func (r *rack) load(n node, archive string) error {
 	r.mu.Lock()

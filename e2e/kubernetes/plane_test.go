@@ -1,0 +1,192 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+// planeLossTime is how long the API server is gone.
+const planeLossTime = 5 * time.Minute
+
+// planeLoss lets nobody reach the API server for minutes: clients do not notice.
+func (s *stage) planeLoss() {
+	s.phase(fmt.Sprintf("the API server is gone for %s", planeLossTime), func(ctx context.Context) error {
+		if err := s.rack.CutAPI(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(planeLossTime):
+		}
+		// The way back is opened also when the test ends meanwhile.
+		return errors.Join(ctx.Err(), s.rack.MendAPI(context.WithoutCancel(ctx)))
+	})
+	s.phase("it is back: a pod that is deleted comes back", func(ctx context.Context) error {
+		if err := s.rack.WaitNodes(ctx, 5); err != nil {
+			return err
+		}
+		if _, err := s.kubectl(ctx, "delete", "pod/demo-node-0"); err != nil {
+			return err
+		}
+		return errors.Join(s.podReady(ctx, "demo-node-0"), s.settled(ctx, 3))
+	})
+}
+
+// quorumLoss takes the volumes of two of etcd's three members: they are gone for good, and a new etcd is made
+// of what the nodes know.
+func (s *stage) quorumLoss() {
+	var after string
+	s.phase("etcd's majority is lost with its volumes: told", func(ctx context.Context) (err error) {
+		if after, err = s.kubectl(ctx, "get", "tmc/demo", "--output=jsonpath={.spec.replaceAfter}"); err != nil {
+			return err
+		}
+		if err := s.patch(ctx, "tmc/demo", `{"spec":{"replaceAfter":"30s"}}`); err != nil {
+			return err
+		}
+		for _, member := range []string{"demo-etcd-0", "demo-etcd-1"} {
+			if _, err := s.kubectl(ctx, "delete", "pvc/data-"+member, "--wait=false"); err != nil {
+				return err
+			}
+		}
+		if _, err := s.kubectl(ctx, "delete", "pod/demo-etcd-0", "pod/demo-etcd-1", "--wait=false", "--force", "--grace-period=0"); err != nil {
+			return err
+		}
+		return s.condition(ctx, "Degraded", "True")
+	})
+	s.phase("a new etcd is made of what nodes know", func(ctx context.Context) error {
+		if err := s.rack.WaitOutput(ctx, "2", "--namespace="+namespace, "get", "tmc/demo", "--output=jsonpath={.status.etcd.generation}"); err != nil {
+			return err
+		}
+		if err := s.settled(ctx, 3); err != nil {
+			return err
+		}
+		if err := s.patch(ctx, "tmc/demo", fmt.Sprintf(`{"spec":{"replaceAfter":%q}}`, after)); err != nil {
+			return err
+		}
+		return s.settled(ctx, 3)
+	})
+}
+
+// frontLoss loses the machine of an Envoy while two operators are there, one of them elsewhere.
+func (s *stage) frontLoss() {
+	s.phase("two operators", func(ctx context.Context) error {
+		if err := s.upgradeRelease(ctx, "--set=operator.replicas=2"); err != nil {
+			return err
+		}
+		return errors.Join(s.rack.WaitOutput(ctx, "2", "--namespace="+namespace, "get", "deployments", "--selector=app.kubernetes.io/name=tickmesh-operator",
+			"--output=jsonpath={.items[*].status.readyReplicas}"), s.settled(ctx, 3))
+	})
+	var machine string
+	s.lossPhase("the machine of an Envoy loses its power", func(ctx context.Context) error {
+		machines, err := s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster=demo,app.kubernetes.io/component=envoy", "--output=jsonpath={.items[*].spec.nodeName}")
+		if err != nil {
+			return err
+		}
+		machine, _, _ = strings.Cut(machines, " ")
+		return errors.Join(s.rack.PowerOff(ctx, machine), s.rack.WaitNodes(ctx, 4))
+	})
+	s.phase("power on, one operator", func(ctx context.Context) error {
+		if err := errors.Join(s.rack.PowerOn(ctx, machine), s.rack.WaitNodes(ctx, 5)); err != nil {
+			return err
+		}
+		if err := s.upgradeRelease(ctx, "--set=operator.replicas=1"); err != nil {
+			return err
+		}
+		return s.settled(ctx, 3)
+	})
+}
+
+// upgradeRelease changes values of the release that is installed.
+func (s *stage) upgradeRelease(ctx context.Context, values ...string) error {
+	args := append([]string{"upgrade", release, s.release + "/charts/tickmesh", "--reset-then-reuse-values"}, values...)
+	_, err := s.output(ctx, "helm", args...)
+	return err
+}
+
+// neighbour is a small cluster beside the first one.
+func neighbour(name, spec string) string {
+	return fmt.Sprintf(`
+apiVersion: tickmesh.dev/v1alpha1
+kind: TickMeshCluster
+metadata: {name: %s}
+spec:
+  nodes: {count: 1, resources: {requests: {cpu: 50m, memory: 128Mi}, limits: {memory: 512Mi}}}
+  replication: 1
+  shards: 16
+%s`, name, spec)
+}
+
+// applyIn makes what a manifest has in a namespace.
+func (s *stage) applyIn(ctx context.Context, namespace, manifest string) error {
+	cmd := s.rack.Command(ctx, "kubectl", "--namespace="+namespace, "apply", "--filename=-")
+	cmd.Stdin = strings.NewReader(manifest)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("kubectl apply: %w: %s", err, output)
+	}
+	return err
+}
+
+// available waits until a cluster serves.
+func (s *stage) available(ctx context.Context, namespace, name string) error {
+	return s.rack.WaitOutput(ctx, "True", "--namespace="+namespace, "get", "tmc/"+name, `--output=jsonpath={.status.conditions[?(@.type=="Available")].status}`)
+}
+
+// neighbours makes another cluster in the namespace of the first, and one of the first's name in another namespace, which is
+// then deleted with all that is in it, and made again.
+func (s *stage) neighbours() {
+	const others = "others"
+	direct := "  routers: {replicas: 1}\n  envoy: {enabled: false}\n"
+	sample := func(ctx context.Context, namespace, name string) error {
+		door := fmt.Sprintf("http://%s.%s.svc.cluster.local:%d", name, namespace, portHTTP)
+		c := client(s.rack)
+		if err := post(ctx, c, door+"/write?precision=s", "neighbour value=7 1700000042\n"); err != nil {
+			return err
+		}
+		return get(ctx, c, door+"/api/query?start=1700000000&end=1700000100&m=sum:neighbour", `"1700000042":7`)
+	}
+	s.phase("a second cluster in the namespace", func(ctx context.Context) error {
+		if err := s.applyIn(ctx, namespace, neighbour("demo-node", direct)); err != nil {
+			return err
+		}
+		return errors.Join(s.available(ctx, namespace, "demo-node"), sample(ctx, namespace, "demo-node"), s.settled(ctx, 3))
+	})
+	s.phase("it is deleted, and the first one is as it was", func(ctx context.Context) error {
+		if _, err := s.kubectl(ctx, "delete", "tmc/demo-node"); err != nil {
+			return err
+		}
+		if _, err := s.kubectl(ctx, "delete", "pvc", "--selector=tickmesh.dev/cluster=demo-node"); err != nil {
+			return err
+		}
+		return s.settled(ctx, 3)
+	})
+	for _, time := range []string{"", " again"} {
+		s.phase("a namespace with a cluster of the same name"+time, func(ctx context.Context) error {
+			if _, err := s.rack.Kubectl(ctx, "create", "namespace", others); err != nil {
+				return err
+			}
+			if err := s.applyIn(ctx, others, neighbour("demo", direct)); err != nil {
+				return err
+			}
+			return errors.Join(s.available(ctx, others, "demo"), sample(ctx, others, "demo"))
+		})
+		s.phase("the namespace is deleted: all of it goes", func(ctx context.Context) error {
+			if _, err := s.rack.Kubectl(ctx, "delete", "namespace/"+others, "--wait=false"); err != nil {
+				return err
+			}
+			err := lab.Wait(ctx, func() (bool, error) {
+				left, err := s.rack.Kubectl(ctx, "get", "namespace/"+others, "--ignore-not-found", `--output=jsonpath={.metadata.name} {.status.conditions[?(@.status=="True")].message}`)
+				if err == nil && left != "" {
+					err = fmt.Errorf("the namespace is still there: %s", left)
+				}
+				return err == nil, err
+			})
+			return errors.Join(err, s.settled(ctx, 3))
+		})
+	}
+}
