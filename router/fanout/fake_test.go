@@ -88,7 +88,7 @@ type fakeNode struct {
 	onChunk  func()                                 // before each chunk of a scan; nil: nothing
 	old      atomic.Bool                            // of a version without History and snapshots
 	kept     atomic.Int64                           // snapshots that are held
-	onTaken  func()                                 // before the answer that a snapshot was taken; nil: nothing
+	onTaken  func(ctx context.Context)              // before the answer that a snapshot was taken; nil: nothing
 	plain    atomic.Bool                            // of a version that does not know of steps
 	stale    atomic.Bool                            // answers reads that accept staleness
 	write    func(*series.Frame) []wire.PartOutcome // instead of the memory; nil: not

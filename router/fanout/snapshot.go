@@ -41,30 +41,42 @@ type snapshotRun struct {
 // TakeSnapshot has the leaders of all shards take snapshots, and returns a name that tells where each shard's is, so that
 // any router can read it. Of each shard it has what there was at a moment within the call, and so every write and delete that was
 // answered before. A node that comes to lead a shard meanwhile takes one more.
-// What nodes have taken and no shard is read from is ended, and after an error all is; also when the call is given up. For nodes that
-// do not answer it waits for snapshotEndTimeout; there it ends by itself.
+// What nodes have taken and no shard is read from is ended, and after an error all is; also when the call is given up. A whole snapshot
+// does not wait for that. An error does, as the next try needs the room: for snapshotEndTimeout where nodes do not answer; there it
+// ends by itself.
 // Errors: wire.ErrVersion when a node is of a version without snapshots, wire.ErrRefused when one can make none.
 func (c *Cluster) TakeSnapshot(ctx context.Context) (name string, err error) {
 	r := &snapshotRun{}
 	r.cluster, r.source, r.ask = c, c.Source(scan.Consistency{}), r.askNode
-	err = r.run(ctx, nil)
-	r.calls.Wait()
-	var used, unused []*nodev1.SnapshotPart
-	for _, p := range r.parts {
-		if err == nil && len(p.GetShards()) > 0 {
-			used = append(used, p)
-		} else {
-			unused = append(unused, p)
-		}
-	}
-	if endErr := c.endParts(context.WithoutCancel(ctx), unused); endErr != nil {
-		c.options.Logger.Warn("a snapshot that is not needed stays on a node until it ends by itself", "error", endErr)
-	}
-	if err != nil {
+	if err = r.run(ctx, nil); err != nil {
+		r.endUnused(ctx, nil)
 		return "", err
 	}
+	used := r.whole()
+	go r.endUnused(ctx, used)
 	b, err := proto.Marshal(&nodev1.ClusterSnapshot{Parts: used})
 	return base64.RawURLEncoding.EncodeToString(b), err
+}
+
+// whole returns the parts that shards are read from, once the run has ended: calls that it does not wait for bring no further ones.
+func (r *snapshotRun) whole() (used []*nodev1.SnapshotPart) {
+	r.collecting.Lock()
+	defer r.collecting.Unlock()
+	for _, p := range r.parts {
+		if len(p.GetShards()) > 0 {
+			used = append(used, p)
+		}
+	}
+	return used
+}
+
+// endUnused waits for all calls, which the end of the run has bounded, and ends the parts that are not used.
+func (r *snapshotRun) endUnused(ctx context.Context, used []*nodev1.SnapshotPart) {
+	r.calls.Wait()
+	unused := slices.DeleteFunc(r.parts, func(p *nodev1.SnapshotPart) bool { return slices.Contains(used, p) })
+	if err := r.cluster.endParts(context.WithoutCancel(ctx), unused); err != nil {
+		r.cluster.options.Logger.Warn("a snapshot that is not needed stays on a node until it ends by itself", "error", err)
+	}
 }
 
 // take has a node take a snapshot. When the call is given up, an answer that comes within snapshotEndTimeout is kept as that of a

@@ -20,7 +20,7 @@ import (
 )
 
 // TakeSnapshot keeps nothing: a fake's snapshot is what its memory has, and tells which node took it.
-func (n *fakeNode) TakeSnapshot(_ context.Context, shards []uint16) (name string, ends []rpc.ShardEnd, err error) {
+func (n *fakeNode) TakeSnapshot(ctx context.Context, shards []uint16) (name string, ends []rpc.ShardEnd, err error) {
 	if n.old.Load() {
 		return "", nil, wire.ErrVersion
 	}
@@ -34,7 +34,7 @@ func (n *fakeNode) TakeSnapshot(_ context.Context, shards []uint16) (name string
 	if name != "" {
 		n.kept.Add(1)
 		if n.onTaken != nil {
-			n.onTaken()
+			n.onTaken(ctx)
 		}
 	}
 	return name, ends, nil
@@ -119,7 +119,7 @@ func TestSnapshotThatIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	taken := make(chan struct{})
-	w.nodes[2].onTaken = func() {
+	w.nodes[2].onTaken = func(context.Context) {
 		close(taken)
 		cancel() // so the answer comes later
 	}
@@ -132,6 +132,41 @@ func TestSnapshotThatIsGivenUp(t *testing.T) {
 		t.Error("the node was not asked")
 	}
 	checkNoneKept(t, w)
+}
+
+// TestSnapshotWithoutSilentNode: a snapshot that others have made whole does not wait for a node that says nothing; what that one
+// says later is ended.
+func TestSnapshotWithoutSilentNode(t *testing.T) {
+	w := newWorld(t, 2, testShards)
+	c := w.open(hasty())
+	w.fill(c, 10, 3)
+	for shard := range testShards {
+		w.lead(shard, 0)
+	}
+	w.guessAll(c, 0)
+	var asked context.Context
+	release := make(chan struct{})
+	w.nodes[0].onTaken = func(ctx context.Context) {
+		asked = ctx
+		for shard := range testShards {
+			w.lead(shard, 1)
+		}
+		w.nodes[0].frozen.Store(true)
+		<-release
+	}
+	name, err := c.TakeSnapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked == nil || asked.Err() != nil {
+		t.Error("the node that said nothing was waited for until its call was given up")
+	}
+	w.nodes[0].frozen.Store(false)
+	close(release)
+	if err := c.EndSnapshot(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "all parts have ended", func() bool { return w.nodes[0].kept.Load() == 0 && w.nodes[1].kept.Load() == 0 })
 }
 
 func checkNoneKept(t *testing.T, w *world) {
