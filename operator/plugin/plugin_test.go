@@ -233,8 +233,12 @@ func TestPlanVolumes(t *testing.T) {
 	}
 	w := newWorld(t, objects...)
 	w.status = meshOf(3)
+	for i := range w.status.ShardStatuses {
+		w.status.ShardStatuses[i].Bytes = 1 << 30
+		w.status.ShardStatuses[i].Members = []tickmesh.Replica{{Node: "demo-node-0", Role: "full"}, {Node: "demo-node-1", Role: "full"}, {Node: "demo-node-2", Role: "witness"}}
+	}
 	w.forecast = &tickmesh.Forecast{}
-	w.wants("plan --storage-class fast", "2 volumes would be replaced by ones of storage class fast, one at a time: demo-node-2, demo-node-0", "10.0 GiB move away")
+	w.wants("plan --storage-class fast", "2 volumes would be replaced by ones of storage class fast, one at a time: demo-node-2, demo-node-0", "4.0 GiB move away")
 	if change := w.asked[0]; !slices.Equal(change.Drained, []string{"demo-node-2"}) || len(change.Added) > 0 {
 		t.Errorf("%+v", change)
 	}

@@ -22,7 +22,8 @@ type volumesReport struct {
 	Cluster string   `json:"cluster"`
 	Class   string   `json:"storage_class"`
 	Nodes   []string `json:"nodes"` // whose volumes would be replaced, in this order
-	// Bytes are on these volumes, as the nodes tell: they are moved away, and about as many back.
+	// Bytes are of the copies on these volumes: they are moved away, and about as many back. What else is used of a
+	// disk, which nodes may share with other programs, stays.
 	Bytes uint64 `json:"bytes"`
 	// SpareNodes are the nodes that would take part for as long as volumes are replaced, at least.
 	SpareNodes []string `json:"spare_nodes"`
@@ -74,9 +75,12 @@ func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshClu
 			r.Nodes = append(r.Nodes, node)
 		}
 	}
-	for i := range status.Nodes {
-		if n := &status.Nodes[i]; slices.Contains(r.Nodes, n.Node) {
-			r.Bytes += n.UsedBytes
+	for i := range status.ShardStatuses {
+		shard := &status.ShardStatuses[i]
+		for _, member := range shard.Members {
+			if member.Role != "witness" && slices.Contains(r.Nodes, member.Node) {
+				r.Bytes += shard.Bytes
+			}
 		}
 	}
 	if len(r.Nodes) == 0 {
