@@ -19,7 +19,7 @@ func TestBounds(t *testing.T) {
 		"no query by http was answered for 3s":     {queryPause: pause{3 * time.Second, "http"}},
 		"2 requests of one client":                 {failedInRow: 2},
 	} {
-		if err := b.check(&l, false); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := b.check(&l, 0); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
@@ -27,7 +27,7 @@ func TestBounds(t *testing.T) {
 		silentTime + 2*time.Second: "",
 		silentTime + 3*time.Second: "no write by line was answered for 5.2s, and may be for 4.2s at most",
 	} {
-		err := b.check(&lap{writePause: pause{longest, "line"}}, true)
+		err := b.check(&lap{writePause: pause{longest, "line"}}, silentTime)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s while a machine is lost: %v", longest, err)
 		}

@@ -63,22 +63,9 @@ func (s *stage) growRefused() {
 	})
 }
 
-// otherClass is a storage class beside the default one, of the same provisioner, so that volumes of it are the same folders.
-const otherClass = `
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: fast}
-provisioner: rancher.io/local-path
-volumeBindingMode: WaitForFirstConsumer
-reclaimPolicy: Delete
-`
-
 // moveVolumes moves the volumes of the nodes to another storage class.
 func (s *stage) moveVolumes() {
 	s.phase("recipe move-volumes: one node after the other", func(ctx context.Context) error {
-		if err := s.rack.Apply(ctx, otherClass); err != nil {
-			return err
-		}
 		w, err := s.watchNodes(ctx)
 		if err != nil {
 			return err
@@ -90,7 +77,7 @@ func (s *stage) moveVolumes() {
 		if err := lab.Wait(ctx, func() (bool, error) {
 			classes, err := s.kubectl(ctx, "get", "pvc", "--selector=app.kubernetes.io/component=node", "--output=jsonpath={.items[*].metadata.name} {.items[*].spec.storageClassName}")
 			// Volumes of nodes that are no more are left as they were.
-			if err == nil && strings.Count(classes, "fast") < 3 {
+			if err == nil && strings.Count(classes, lab.OtherClass) < 3 {
 				err = fmt.Errorf("claims and their classes: %q", classes)
 			}
 			return err == nil, err
@@ -102,7 +89,7 @@ func (s *stage) moveVolumes() {
 		}
 		for node := range 3 {
 			class, err := s.kubectl(ctx, "get", fmt.Sprintf("pvc/data-demo-node-%d", node), "--output=jsonpath={.spec.storageClassName}")
-			if err == nil && class != "fast" {
+			if err == nil && class != lab.OtherClass {
 				err = fmt.Errorf("the volume of node %d is of the class %q", node, class)
 			}
 			if err != nil {

@@ -48,7 +48,6 @@ type lap struct {
 // it a majority. What was measured is in doc.go.
 type bounds struct {
 	pause       time.Duration // without an answer to any client of one protocol
-	lossPause   time.Duration // the same, and of a client that is alone, when a machine is lost on which their connections may end
 	failedInRow int           // requests of one client: after so many the retry is served
 	firstQuery  time.Duration // from helm install to its answer, with images that the machines have
 }
@@ -61,18 +60,12 @@ func boundsOf(short bool) bounds {
 	if short {
 		b = bounds{pause: 3 * b.pause, failedInRow: 3 * b.failedInRow, firstQuery: 3 * b.firstQuery}
 	}
-	// Only the client itself can find out that the other side of its connection is gone: that is
-	// its part, and no other's.
-	b.lossPause = silentTime + b.pause
 	return b
 }
 
-// check reports what clients met that they must not, while a machine was lost or was not.
-func (b *bounds) check(l *lap, loss bool) error {
-	allowed := b.pause
-	if loss {
-		allowed = b.lossPause
-	}
+// check reports what clients met that they must not, where more is how much longer a pause may be for what is not the product's part.
+func (b *bounds) check(l *lap, more time.Duration) error {
+	allowed := b.pause + more
 	var broken []error
 	for what, p := range map[string]pause{"write": l.writePause, "query": l.queryPause} {
 		if p.Duration > allowed {

@@ -66,16 +66,17 @@ type row struct {
 // back, and notes what it has cost. The reading is no part of its time.
 func (s *stage) phase(name string, do func(ctx context.Context) error) {
 	s.Helper()
-	s.bounded(name, false, do)
+	s.bounded(name, 0, do)
 }
 
-// lossPhase is phase when it takes a machine from its clients.
+// lossPhase is phase when it takes a machine from its clients. Only a client itself can find out that the other side of its
+// connection is gone, so that silentTime is its part.
 func (s *stage) lossPhase(name string, do func(ctx context.Context) error) {
 	s.Helper()
-	s.bounded(name, true, do)
+	s.bounded(name, silentTime, do)
 }
 
-func (s *stage) bounded(name string, loss bool, do func(ctx context.Context) error) {
+func (s *stage) bounded(name string, more time.Duration, do func(ctx context.Context) error) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), conditionTime)
 	defer cancel()
@@ -107,7 +108,7 @@ func (s *stage) bounded(name string, loss bool, do func(ctx context.Context) err
 	}
 	s.rows = append(s.rows, this)
 	fmt.Println(this.String() + this.last)
-	if err := s.bounds.check(&this.lap, loss); err != nil {
+	if err := s.bounds.check(&this.lap, more); err != nil {
 		logState(s.T)
 		s.Errorf("%s: %v%s", name, err, this.last) // what follows is worth to be seen, too
 	}

@@ -13,6 +13,10 @@ import (
 // planeLossTime is how long the API server is gone.
 const planeLossTime = 5 * time.Minute
 
+// believedAgain is how long the Service may have no endpoints for new connections: the controllers of Kubernetes have not heard of any
+// machine for long, take all for lost, and believe each again when its kubelet next reports, each ten seconds.
+const believedAgain = 10 * time.Second
+
 // planeLoss lets nobody reach the API server for minutes: clients do not notice.
 func (s *stage) planeLoss() {
 	s.phase(fmt.Sprintf("the API server is gone for %s", planeLossTime), func(ctx context.Context) error {
@@ -26,7 +30,7 @@ func (s *stage) planeLoss() {
 		// The way back is opened also when the test ends meanwhile.
 		return errors.Join(ctx.Err(), s.rack.MendAPI(context.WithoutCancel(ctx)))
 	})
-	s.phase("it is back: a pod that is deleted comes back", func(ctx context.Context) error {
+	s.bounded("it is back: a pod that is deleted comes back", believedAgain, func(ctx context.Context) error {
 		if err := s.rack.WaitNodes(ctx, 5); err != nil {
 			return err
 		}
@@ -40,9 +44,15 @@ func (s *stage) planeLoss() {
 // quorumLoss takes the volumes of two of etcd's three members: they are gone for good, and a new etcd is made
 // of what the nodes know.
 func (s *stage) quorumLoss() {
-	var after string
+	var after, generation string
+	etcdGeneration := func(ctx context.Context) (string, error) {
+		return s.kubectl(ctx, "get", "tmc/demo", "--output=jsonpath={.status.etcd.generation}")
+	}
 	s.phase("etcd's majority is lost with its volumes: told", func(ctx context.Context) (err error) {
 		if after, err = s.kubectl(ctx, "get", "tmc/demo", "--output=jsonpath={.spec.replaceAfter}"); err != nil {
+			return err
+		}
+		if generation, err = etcdGeneration(ctx); err != nil {
 			return err
 		}
 		if err := s.patch(ctx, "tmc/demo", `{"spec":{"replaceAfter":"30s"}}`); err != nil {
@@ -59,7 +69,13 @@ func (s *stage) quorumLoss() {
 		return s.condition(ctx, "Degraded", "True")
 	})
 	s.phase("a new etcd is made of what nodes know", func(ctx context.Context) error {
-		if err := s.rack.WaitOutput(ctx, "2", "--namespace="+namespace, "get", "tmc/demo", "--output=jsonpath={.status.etcd.generation}"); err != nil {
+		if err := lab.Wait(ctx, func() (bool, error) {
+			now, err := etcdGeneration(ctx)
+			if err == nil && now == generation {
+				err = fmt.Errorf("etcd is still that of generation %q", now)
+			}
+			return err == nil, err
+		}); err != nil {
 			return err
 		}
 		if err := s.settled(ctx, 3); err != nil {

@@ -17,6 +17,7 @@ import (
 //	GET  /ready                            when the API server is ready
 //	GET  /machines                         []Machine as JSON
 //	POST /machines/NAME/on|off|cut|mend    power and cable
+//	POST /machines/NAME/fill|free          the second disk
 //	POST /machines/NAME/load?archive=PATH  import images
 //	POST /plane/cut|mend                   the way to the API server
 
@@ -46,6 +47,8 @@ func (r *rack) routes() http.Handler {
 		"off":  func(n node, _ *http.Request) error { return r.powerOff(n) },
 		"cut":  func(n node, _ *http.Request) error { return r.setCable(n, "down") },
 		"mend": func(n node, _ *http.Request) error { return r.setCable(n, "up") },
+		"fill": func(n node, _ *http.Request) error { return r.fill(n) },
+		"free": func(n node, _ *http.Request) error { return r.free(n) },
 		"load": func(n node, request *http.Request) error { return r.load(n, request.URL.Query().Get("archive")) },
 	} {
 		mux.HandleFunc("POST /machines/{name}/"+action, func(w http.ResponseWriter, request *http.Request) {
@@ -136,6 +139,12 @@ func (r *Rack) Cut(ctx context.Context, name string) error { return r.act(ctx, n
 
 // Mend connects a machine that was cut off.
 func (r *Rack) Mend(ctx context.Context, name string) error { return r.act(ctx, name, "mend") }
+
+// Fill takes all that is free of a machine's second disk, where volumes of the storage class SmallClass are.
+func (r *Rack) Fill(ctx context.Context, name string) error { return r.act(ctx, name, "fill") }
+
+// Free gives back what Fill took.
+func (r *Rack) Free(ctx context.Context, name string) error { return r.act(ctx, name, "free") }
 
 // CutAPI has every connection to the API server refused, and those that stand broken, as if its
 // process had ended. Everything else goes on.

@@ -153,17 +153,24 @@ func TestConfigurations(t *testing.T) {
 			continue
 		}
 		var config struct {
-			NodePathMap []struct {
-				Node  string
-				Paths []string
+			StorageClassConfigs map[string]struct {
+				NodePathMap []struct {
+					Node  string
+					Paths []string
+				}
 			}
 		}
-		if err := json.Unmarshal([]byte(places), &config); err != nil || len(config.NodePathMap) != nodesMax ||
-			config.NodePathMap[2].Node != "node3" || config.NodePathMap[2].Paths[0] != filepath.Join(f.Run, "node3", "volumes") {
-			t.Errorf("%v, %+v", err, config)
+		if err := json.Unmarshal([]byte(places), &config); err != nil {
+			t.Error(err)
+		}
+		for class, folder := range map[string]string{DefaultClass: "volumes", OtherClass: "volumes", SmallClass: "small"} {
+			places := config.StorageClassConfigs[class].NodePathMap
+			if len(places) != nodesMax || places[2].Node != "node3" || places[2].Paths[0] != filepath.Join(f.Run, "node3", folder) {
+				t.Errorf("%s: %+v", class, places)
+			}
 		}
 	}
-	if kinds[""] != 0 || kinds["DaemonSet"] != 1 || kinds["StorageClass"] != 1 || kinds["Service"] != 1 {
+	if kinds[""] != 0 || kinds["DaemonSet"] != 1 || kinds["StorageClass"] != 3 || kinds["Service"] != 1 {
 		t.Errorf("%v", kinds)
 	}
 }

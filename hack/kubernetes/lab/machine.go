@@ -14,6 +14,13 @@ import (
 // runtimeStartTime bounds the wait for containerd's socket.
 const runtimeStartTime = 60 * time.Second
 
+// smallDisk is the folder of a second disk of each machine, which tests fill. It is memory, and so takes none of the disk of the
+// machine that carries the lab; it loses what is on it with the power.
+const (
+	smallDisk     = "small"
+	smallDiskSize = "512m"
+)
+
 // machine is a node from the inside: its first process.
 type machine struct {
 	folders Folders
@@ -90,10 +97,13 @@ func (m machine) mount() error {
 			return fmt.Errorf("%s: %w", target, err)
 		}
 	}
-	for _, dir := range []string{"etc/cni", "containerd", "images", "volumes"} {
+	for _, dir := range []string{"etc/cni", "containerd", "images", "volumes", smallDisk} {
 		if err := os.MkdirAll(m.dir(dir), 0o755); err != nil {
 			return err
 		}
+	}
+	if err := unix.Mount("tmpfs", m.dir(smallDisk), "tmpfs", 0, "mode=0777,size="+smallDiskSize); err != nil {
+		return fmt.Errorf("%s: %w", smallDisk, err)
 	}
 	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "")
 }

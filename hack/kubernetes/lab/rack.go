@@ -198,16 +198,32 @@ func (r *rack) refuseAPI(word string) error {
 
 // load imports an archive of images into a machine that is on.
 func (r *rack) load(n node, archive string) error {
+	return r.runOn(n, append([]string{"ctr"}, importArguments(archive)...)...)
+}
+
+// runOn runs a short program on a machine that is on.
+func (r *rack) runOn(n node, command ...string) error {
 	r.mu.Lock()
 	p, on := r.mu.power[n]
 	r.mu.Unlock()
 	if !on {
 		return fmt.Errorf("%s is off", n.name())
 	}
-	args := append([]string{"--target", strconv.Itoa(p.pid), "--mount", "--net", "--pid", "--", "ctr"}, importArguments(archive)...)
-	_, err := r.tree.run("nsenter", args...)
+	_, err := r.tree.run("nsenter", append([]string{"--target", strconv.Itoa(p.pid), "--mount", "--net", "--pid", "--"}, command...)...)
 	return err
 }
+
+// filler is the file that takes what is free of a machine's second disk.
+func (r *rack) filler(n node) string {
+	return filepath.Join(r.folders.Run, n.name(), smallDisk, "filler")
+}
+
+// fill writes a file until the disk takes no more.
+func (r *rack) fill(n node) error {
+	return r.runOn(n, "sh", "-c", `cat /dev/zero >"$1" 2>/dev/null; test -s "$1"`, "fill", r.filler(n))
+}
+
+func (r *rack) free(n node) error { return r.runOn(n, "rm", r.filler(n)) }
 
 // ready waits for the API server.
 func (r *rack) ready(ctx context.Context) error { return plane{r.folders, r.tree}.waitReady(ctx) }
