@@ -192,12 +192,7 @@ func (s *stage) machines(ctx context.Context, count int) error {
 	if err != nil {
 		return err
 	}
-	on := 0
-	for _, m := range all {
-		if m.On {
-			on++
-		}
-	}
+	on := powered(all)
 	for i, m := range all {
 		if on >= count {
 			break
@@ -212,6 +207,16 @@ func (s *stage) machines(ctx context.Context, count int) error {
 		on++
 	}
 	return s.rack.WaitNodes(ctx, count)
+}
+
+// powered returns how many machines are on.
+func powered(machines []lab.Machine) (on int) {
+	for _, m := range machines {
+		if m.On {
+			on++
+		}
+	}
+	return on
 }
 
 // firstMachines is how many machines the lab starts with.

@@ -31,7 +31,11 @@ func (s *stage) planeLoss() {
 		return errors.Join(ctx.Err(), s.rack.MendAPI(context.WithoutCancel(ctx)))
 	})
 	s.bounded("it is back: a pod that is deleted comes back", believedAgain, func(ctx context.Context) error {
-		if err := s.rack.WaitNodes(ctx, 5); err != nil {
+		machines, err := s.rack.Machines(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.rack.WaitNodes(ctx, powered(machines)); err != nil {
 			return err
 		}
 		if _, err := s.kubectl(ctx, "delete", "pod/demo-node-0"); err != nil {
@@ -98,16 +102,22 @@ func (s *stage) frontLoss() {
 			"--output=jsonpath={.items[*].status.readyReplicas}"), s.settled(ctx, 3))
 	})
 	var machine string
+	var machines int
 	s.lossPhase("the machine of an Envoy loses its power", func(ctx context.Context) error {
-		machines, err := s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster=demo,app.kubernetes.io/component=envoy", "--output=jsonpath={.items[*].spec.nodeName}")
+		all, err := s.rack.Machines(ctx)
 		if err != nil {
 			return err
 		}
-		machine, _, _ = strings.Cut(machines, " ")
-		return errors.Join(s.rack.PowerOff(ctx, machine), s.rack.WaitNodes(ctx, 4))
+		machines = powered(all)
+		envoys, err := s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster=demo,app.kubernetes.io/component=envoy", "--output=jsonpath={.items[*].spec.nodeName}")
+		if err != nil {
+			return err
+		}
+		machine, _, _ = strings.Cut(envoys, " ")
+		return errors.Join(s.rack.PowerOff(ctx, machine), s.rack.WaitNodes(ctx, machines-1))
 	})
 	s.phase("power on, one operator", func(ctx context.Context) error {
-		if err := errors.Join(s.rack.PowerOn(ctx, machine), s.rack.WaitNodes(ctx, 5)); err != nil {
+		if err := errors.Join(s.rack.PowerOn(ctx, machine), s.rack.WaitNodes(ctx, machines)); err != nil {
 			return err
 		}
 		if err := s.upgradeRelease(ctx, "--set=operator.replicas=1"); err != nil {
