@@ -30,7 +30,7 @@ const (
 func (s *stage) edge() {
 	var server *tls.Config
 	s.phase("service.tls: HTTP and the SDK through Envoy", func(ctx context.Context) error {
-		if err := s.applyIn(ctx, namespace, neighbour(edgeCluster, "  routers: {replicas: 1}\n  envoy: {replicas: 1}\n  service: {tls: {}}\n")); err != nil {
+		if err := s.applyIn(ctx, namespace, neighbour(edgeCluster, "  routers: {count: 1}\n  envoy: {replicas: 1}\n  service: {tls: {}}\n")); err != nil {
 			return err
 		}
 		if err := s.available(ctx, namespace, edgeCluster); err != nil {

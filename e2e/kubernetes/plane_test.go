@@ -167,7 +167,7 @@ func (s *stage) available(ctx context.Context, namespace, name string) error {
 // then deleted with all that is in it, and made again.
 func (s *stage) neighbours() {
 	const others = "others"
-	direct := "  routers: {replicas: 1}\n  envoy: {enabled: false}\n"
+	direct := "  routers: {count: 1}\n  envoy: {enabled: false}\n"
 	sample := func(ctx context.Context, namespace, name string) error {
 		door := fmt.Sprintf("http://%s.%s.svc.cluster.local:%d", name, namespace, portHTTP)
 		c := client(s.rack)
