@@ -80,10 +80,11 @@ func (s *stage) edge() {
 		return errors.Join(s.unserved(ctx, server), s.served(ctx, known))
 	})
 	s.phase("the cluster with TLS is deleted", func(ctx context.Context) error {
-		for _, args := range [][]string{{"delete", "tmc/" + edgeCluster}, {"delete", "pvc", "--selector=tickmesh.dev/cluster=" + edgeCluster}, {"delete", "secret/clients"}} {
-			if _, err := s.kubectl(ctx, args...); err != nil {
-				return err
-			}
+		if err := s.deleteNeighbour(ctx, edgeCluster); err != nil {
+			return err
+		}
+		if _, err := s.kubectl(ctx, "delete", "secret/clients"); err != nil {
+			return err
 		}
 		return s.settled(ctx, 3)
 	})
