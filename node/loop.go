@@ -227,7 +227,7 @@ func (l *loop) take() bool {
 		c.done <- nil
 	}
 	in := &l.input
-	in.PeerBytes = l.peers.QueueBytes()
+	in.PeerBytes, in.Refuses = l.peers.QueueBytes(), l.refusals.ofWrites() != nil
 	in.NowMs, in.Ticks, in.Peers, in.Envelopes, in.Reads, in.Writes = l.clock().UnixMilli(), int(t.ticks), t.peers, t.envelopes, t.reads, t.writes
 	if in.Synced = 0; synced {
 		in.Synced = round

@@ -50,6 +50,7 @@ func scenes() []scene {
 		{"loss of etcd's majority", (*stage).quorumLoss, nil, true},
 		{"loss of an Envoy", (*stage).frontLoss, nil, true},
 		{"neighbours", (*stage).neighbours, nil, true},
+		{"full volume", (*stage).fullVolume, nil, true},
 		{"TLS at the edge", (*stage).edge, nil, true},
 		{"operator loss", (*stage).operatorLoss, nil, true},
 		{"two under one name", (*stage).cutOff, nil, true},

@@ -13,6 +13,8 @@ type Input struct {
 	Writes    []*Write
 	// PeerBytes is what waits to be sent to other nodes.
 	PeerBytes int64
+	// Refuses tells that no write is taken now: see replica.Host.Refuse.
+	Refuses bool
 	// Synced is the number of the last round whose states are durable, if that is news.
 	Synced uint64
 }

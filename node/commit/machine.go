@@ -90,6 +90,7 @@ func (m *Machine) Step(in *Input, round *Round) (bool, error) {
 	m.proposed.release(round.ended)
 	round.clear()
 	m.host.Waiting(int(in.PeerBytes))
+	m.host.Refuse(in.Refuses)
 	for name, news := range in.Peers {
 		if news.Down {
 			m.host.PeerDown(name)

@@ -92,3 +92,41 @@ func TestHandingOverIsBounded(t *testing.T) {
 		w.until("it may be handed over again", func() bool { return leader.host.Transfer(0, heir.name) == nil })
 	}
 }
+
+// A leader that takes no writes hands its group over, also one that sleeps, and does not ask for it; where the heir takes none
+// either they do not hand it to and fro, and where there is no heir it leads on.
+func TestRefusingLeaderHandsOver(t *testing.T) {
+	w := newWorld(t, 6, 3)
+	w.fresh(0, members(full, full, witness))
+	leader := w.untilLed(0)
+	heir := w.nodes[1]
+	if leader == heir {
+		heir = w.nodes[0]
+	}
+	w.propose(leader, 0)
+	w.until("the group sleeps", func() bool { return leader.host.group(0).hibernating && heir.host.group(0).hibernating })
+	leader.host.Refuse(true)
+	w.until("the heir leads", func() bool { return w.leaderOf(0) == heir })
+	if err := leader.host.Transfer(0, leader.name); !errors.Is(err, ErrBusy) {
+		t.Fatalf("it asks for its group: %v", err)
+	}
+	if !w.propose(heir, 0) {
+		t.Fatal("the heir takes no proposal")
+	}
+	heir.host.Refuse(true)
+	w.until("the first has it again", func() bool { return w.leaderOf(0) == leader })
+	before := leader.host.group(0).shared.ticks
+	w.until("it is handed over again", func() bool { return w.leaderOf(0) == heir })
+	config := &leader.host.group(0).shared.config
+	if ticks := leader.host.group(0).shared.ticks - before; ticks < (refusedElections-2)*config.ElectionTicks {
+		t.Fatalf("handed over again after %d ticks of %d", ticks, refusedElections*config.ElectionTicks)
+	}
+	heir.host.Refuse(false)
+	w.crash(leader)
+	w.until("the heir leads", func() bool { return w.leaderOf(0) == heir })
+	heir.host.Refuse(true)
+	w.pause(10 * config.ElectionTicks)
+	if w.leaderOf(0) != heir {
+		t.Fatal("without an heir the leader has not stayed")
+	}
+}

@@ -378,6 +378,20 @@ func (h *Host) Transfer(shard uint16, node string) error {
 	return g.transferTo(node)
 }
 
+// Refuse tells whether the node takes no writes for now, as its disk does not. Groups that it leads are handed over to full voters that
+// have all of their logs, and it asks for none. It may lead all the same, as somebody has to answer reads.
+func (h *Host) Refuse(refuses bool) {
+	if h.shared.refuses == refuses {
+		return
+	}
+	h.shared.refuses = refuses
+	for _, g := range h.groups {
+		if refuses && g.leads() {
+			g.wake()
+		}
+	}
+}
+
 // Force makes the shard's replica the only member of its group, under a new raft id and in a
 // new era, with what its log has, which may be nothing. It is for a group that has lost its
 // majority for good. The caller must have made sure that no other replica goes on, and that

@@ -19,6 +19,7 @@ type shared struct {
 	exceeding      *group // has taken more than there was room for; see mayExceed
 	lagging        laggingReads
 	membersChanged bool // of some group, since the peers' groups were counted
+	refuses        bool // the node takes no writes: see Host.Refuse
 }
 
 func newShared(config Config, reader Log) *shared {

@@ -19,6 +19,9 @@ const (
 // askToLead asks the group's leader to hand over to this replica. It may get lost, or
 // be refused without a word. Errors: NotLeaderError when nobody can be asked.
 func (g *group) askToLead() error {
+	if g.shared.refuses {
+		return ErrBusy
+	}
 	if g.lead == raft.None || g.lead == g.replica.RaftID || g.installing != nil {
 		return g.notLeader()
 	}

@@ -37,26 +37,31 @@ func (g *group) tickLeader() {
 			}
 		})
 	}
-	if g.witness() {
+	if g.witness() || g.shared.refuses && g.shared.ticks >= g.refusedUntil {
 		g.handOver()
 	}
-	if g.idle >= g.shared.config.HibernateTicks {
+	if g.idle >= g.shared.config.HibernateTicks && !g.shared.refuses {
 		g.hibernate()
 	}
 }
 
-// handOver transfers a witness's leadership to a full voter that has its log.
+// refusedElections is for how many election timeouts a leader that takes no writes keeps its group when it has handed it over once and
+// has it again: the heir may take none either, and nobody serves reads while a group goes to and fro.
+const refusedElections = 20 // 20 s
+
+// handOver transfers the leadership of who cannot serve to a full voter that has its log.
 func (g *group) handOver() {
 	if !g.mayTransfer() {
 		return
 	}
 	var best MemberProgress
 	g.eachProgress(func(p MemberProgress) {
-		if p.Member.Role == shardmap.Full && p.Active && p.Match >= best.Match && p.Match > 0 {
+		if p.Member.RaftID != g.replica.RaftID && p.Member.Role == shardmap.Full && p.Active && p.Match >= best.Match && p.Match > 0 {
 			best = p
 		}
 	})
 	if best.Match == g.log.last {
+		g.refusedUntil = g.shared.ticks + refusedElections*g.shared.config.ElectionTicks
 		g.transfer(best.Member.RaftID)
 	}
 }

@@ -42,6 +42,7 @@ const (
 	ReasonEtcdQuorumLost  = "EtcdQuorumLost"
 	ReasonStoreLost       = "ShardMapLost"
 	reasonUnderReplicated = "UnderReplicated"
+	reasonNoWrites        = "NodeTakesNoWrites"
 	reasonCertificates    = "CertificateExpired"
 	reasonMoving          = "Moving"
 	reasonBalanced        = "Balanced"
@@ -398,6 +399,13 @@ func (f *Facts) degraded() verdict {
 	}
 	if message, is := f.storeProblem(); is != "" {
 		add(is, message)
+	}
+	if f.Nodes.Status != nil {
+		for i := range f.Nodes.Status.Nodes {
+			if n := &f.Nodes.Status.Nodes[i]; n.Refusal != "" {
+				add(reasonNoWrites, fmt.Sprintf("node %s takes no writes: %s", n.Node, n.Refusal))
+			}
+		}
 	}
 	if f.Nodes.ViewErr == nil && f.Nodes.Summary.UnderReplicated > 0 {
 		add(reasonUnderReplicated, fmt.Sprintf("%d shards have fewer than %d live copies", f.Nodes.Summary.UnderReplicated, f.Nodes.View.Map.Settings.Replication))

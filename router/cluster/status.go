@@ -24,6 +24,28 @@ func (r *Cluster) reports(ctx context.Context) map[string]*nodev1.ReportResponse
 	return r.fanout.Reports(bounded, &nodev1.ReportRequest{WithoutMap: true})
 }
 
+// withRefusing returns reports and those of nodes that live and could not report what they have: asked once more, for nothing but what
+// they are themselves, one whose log has no room on the disk tells that it takes no writes. These have no groups, and say nothing of
+// what is on the node.
+func (r *Cluster) withRefusing(ctx context.Context, view *shardmap.View, reports map[string]*nodev1.ReportResponse) map[string]*nodev1.ReportResponse {
+	silent := false
+	for id := range view.Nodes {
+		silent = silent || reports[id] == nil
+	}
+	if !silent {
+		return reports
+	}
+	bounded, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	answers := maps.Clone(reports)
+	for id, report := range r.fanout.Reports(bounded, &nodev1.ReportRequest{WithoutMap: true, WithoutGroups: true}) {
+		if answers[id] == nil && report.GetRefusal() != "" {
+			answers[id] = report
+		}
+	}
+	return answers
+}
+
 // leaders returns who leads each shard, as far as the leaders say so: where two do, the one
 // of the later era, and in one era of the higher term. A new era may begin with a low term.
 func leaders(reports map[string]*nodev1.ReportResponse) map[uint16]*nodev1.GroupReport {
@@ -72,7 +94,8 @@ func (r *Cluster) Status(ctx context.Context, withoutShards bool) (*tickmeshv1.G
 	status.MapEpoch, status.Shards, status.Replication = m.Epoch, uint32(m.Settings.Shards), uint32(m.Settings.Replication)
 	reports := r.reports(ctx)
 	led := leaders(reports)
-	status.Nodes = nodeStatuses(view, reports, led, r.lost.deadMs)
+	answers := r.withRefusing(ctx, view, reports)
+	status.Nodes = nodeStatuses(view, answers, led, r.lost.deadMs)
 	moves := newMovement(m, reports, led)
 	recoveries := withoutMajority(shardmap.Recoveries(m, copiesOf(reports)))
 	under, leaderless := 0, 0
@@ -95,7 +118,7 @@ func (r *Cluster) Status(ctx context.Context, withoutShards bool) (*tickmeshv1.G
 		status.Moves = append(status.Moves, moves.of(uint16(shard), row)...)
 	}
 	status.MovesAhead = moves.ahead(view, r.limits)
-	status.Problems = append(status.Problems, lostProblems(status.Nodes, reports, r.limits.ReplaceAfterMs)...)
+	status.Problems = append(status.Problems, lostProblems(status.Nodes, answers, r.limits.ReplaceAfterMs)...)
 	status.Problems = append(status.Problems, recoveryProblems(recoveries)...)
 	if leaderless > 0 {
 		status.Problems = append(status.Problems, fmt.Sprintf("%d shards have no leader that answers", leaderless))
@@ -107,7 +130,7 @@ func (r *Cluster) Status(ctx context.Context, withoutShards bool) (*tickmeshv1.G
 		if n.GetRefusal() != "" {
 			status.Problems = append(status.Problems, fmt.Sprintf("node %s takes no writes: %s", n.GetNode(), n.GetRefusal()))
 		}
-		for _, problem := range reports[n.GetNode()].GetProblems() {
+		for _, problem := range answers[n.GetNode()].GetProblems() {
 			status.Problems = append(status.Problems, fmt.Sprintf("node %s: %s", n.GetNode(), problem))
 		}
 	}
