@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -73,8 +74,10 @@ func (s *stage) edge() {
 		known := server.Clone()
 		known.Certificates = []tls.Certificate{{Certificate: [][]byte{pair.Certificate.Raw}, PrivateKey: pair.Key}}
 		// Envoys with the old configuration go when those with the new one are ready.
-		if err := s.rack.WaitOutput(ctx, "", "--namespace="+namespace, "get", "pods", "--selector=tickmesh.dev/cluster="+edgeCluster+",app.kubernetes.io/component=envoy",
-			`--output=jsonpath={.items[1].metadata.name}`); err != nil {
+		if err := lab.Wait(ctx, func() (bool, error) {
+			pods, err := s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster="+edgeCluster+",app.kubernetes.io/component=envoy", "--output=name")
+			return len(strings.Fields(pods)) == 1, err
+		}); err != nil {
 			return err
 		}
 		return errors.Join(s.unserved(ctx, server), s.served(ctx, known))
