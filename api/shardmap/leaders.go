@@ -8,20 +8,27 @@ type Transfer struct {
 	From, To string // nodes
 }
 
+// Leaders is what is known of who leads.
+type Leaders struct {
+	ByShard map[uint16]string // node; of a shard that is not in it nothing is known
+	// Unfit are nodes that should lead nothing for now: they take no writes, or do not answer.
+	Unfit map[string]bool
+}
+
 // LeaderTransfers returns the transfers that spread leaders evenly over the nodes that
-// are live and wanted, and take them off the others. Leaders are by shard as far as
-// they are known; a shard without one, or with a move going on, is left alone. At
-// most transfersMax are given. It is a pure function; when all transfers were made it
+// are live, wanted and fit, and take them off the others. A shard without a known leader,
+// or with a move going on, is left alone. At
+// most transfersMax are returned. It is a pure function; when all transfers were made it
 // returns none.
-func LeaderTransfers(s State, leaders map[uint16]string, transfersMax int) []Transfer {
+func LeaderTransfers(s State, leaders Leaders, transfersMax int) []Transfer {
 	if s.Map == nil {
 		return nil
 	}
 	p := newNodeSet(&s, &Limits{ReplaceAfterMs: ReplaceAfterMsDefault})
-	l := &leading{nodeSet: p, rows: s.Map.Rows, leaders: make([]int, len(s.Map.Rows)), loads: make([]int, len(p.all))}
+	l := &leading{nodeSet: p, unfit: leaders.Unfit, rows: s.Map.Rows, leaders: make([]int, len(s.Map.Rows)), loads: make([]int, len(p.all))}
 	for shard := range l.rows {
 		l.leaders[shard] = none
-		if node, known := leaders[uint16(shard)]; known && l.leads(shard, node) {
+		if node, known := leaders.ByShard[uint16(shard)]; known && l.leads(shard, node) {
 			l.leaders[shard] = p.byID[node]
 			l.loads[p.byID[node]]++
 		}
@@ -41,6 +48,7 @@ func LeaderTransfers(s State, leaders map[uint16]string, transfersMax int) []Tra
 // leading describes who leads, and who should.
 type leading struct {
 	*nodeSet
+	unfit   map[string]bool
 	rows    []Row
 	leaders []int // by shard; none: not known, or left alone
 	loads   []int
@@ -55,10 +63,13 @@ func (l *leading) leads(shard int, node string) bool {
 
 // may reports whether a node may become the leader of a shard.
 func (l *leading) may(shard, node int) bool {
-	return l.all[node].give && slices.ContainsFunc(l.rows[shard].Members, func(m Member) bool {
+	return l.fit(node) && slices.ContainsFunc(l.rows[shard].Members, func(m Member) bool {
 		return l.byID[m.Node] == node && m.Role == Full && l.live(m)
 	})
 }
+
+// fit reports whether a node should lead anything.
+func (l *leading) fit(node int) bool { return l.all[node].give && !l.unfit[l.all[node].id] }
 
 // relieve moves leaders off nodes that should not lead, each to the one that leads
 // the fewest.
@@ -84,7 +95,7 @@ func (l *leading) relieve() {
 func (l *leading) even() {
 	s := &spread{loads: l.loads, give: make([]bool, len(l.all)), take: make([]bool, len(l.all)), rows: len(l.rows)}
 	for node := range l.all {
-		s.give[node], s.take[node] = l.all[node].give, l.all[node].give
+		s.give[node], s.take[node] = l.fit(node), l.fit(node)
 	}
 	s.nodes = func(shard int) []int {
 		if l.leaders[shard] == none {

@@ -134,8 +134,12 @@ func TestLeadersSpread(t *testing.T) {
 			w.state.Desired[drained] = Draining
 		}
 		known := len(leaders)
+		unfit := ""
+		if nodes > 1 && rapid.Bool().Draw(t, "unfit") {
+			unfit = "n2"
+		}
 		for range settings.Shards + 1 {
-			transfers := LeaderTransfers(w.state, leaders, 2)
+			transfers := LeaderTransfers(w.state, Leaders{leaders, map[string]bool{unfit: true}}, 2)
 			if len(transfers) > 2 {
 				t.Fatalf("%d transfers at a time", len(transfers))
 			}
@@ -143,10 +147,13 @@ func TestLeadersSpread(t *testing.T) {
 				if leaders[tr.Shard] != tr.From || !slices.ContainsFunc(w.state.Map.Rows[tr.Shard].Members, func(m Member) bool { return m.Node == tr.To && m.Role == Full }) {
 					t.Fatalf("transfer %+v", tr)
 				}
+				if tr.To == unfit {
+					t.Fatalf("to a node that is not fit: %+v", tr)
+				}
 				leaders[tr.Shard] = tr.To
 			}
 		}
-		if rest := LeaderTransfers(w.state, leaders, 2); len(rest) > 0 {
+		if rest := LeaderTransfers(w.state, Leaders{leaders, map[string]bool{unfit: true}}, 2); len(rest) > 0 {
 			t.Fatalf("it never ends: %+v", rest)
 		}
 		count := map[string]int{}
@@ -155,11 +162,12 @@ func TestLeadersSpread(t *testing.T) {
 		}
 		for shard, node := range leaders {
 			count[node]++
-			if node == drained && settings.Replication > 1 {
-				t.Fatalf("the drained node still leads shard %d", shard)
+			other := slices.ContainsFunc(w.state.Map.Rows[shard].Members, func(m Member) bool { return m.Role == Full && m.Node != drained && m.Node != unfit })
+			if (node == drained || node == unfit) && other {
+				t.Fatalf("node %s, drained or unfit, still leads shard %d", node, shard)
 			}
 		}
-		if drained == "" && known == settings.Shards && settings.Replication == nodes && spreadOf(count) > 1 {
+		if drained == "" && unfit == "" && known == settings.Shards && settings.Replication == nodes && spreadOf(count) > 1 {
 			t.Fatalf("leaders are not spread: %v", count)
 		}
 	})

@@ -221,7 +221,7 @@ func (p *Placement) leads() {
 		leaders[uint16(shard)] = p.Map.Rows[shard].Members[0].Node
 	}
 	var transfers []shardmap.Transfer
-	p.LeadPlan, _ = measured(func() { transfers = shardmap.LeaderTransfers(p.State, leaders, p.Shards) })
+	p.LeadPlan, _ = measured(func() { transfers = shardmap.LeaderTransfers(p.State, shardmap.Leaders{ByShard: leaders}, p.Shards) })
 	for _, t := range transfers {
 		leaders[t.Shard] = t.To
 	}

@@ -69,7 +69,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	r.lost = newLostNodes(o.Logger, time.Duration(r.limits.ReplaceAfterMs)*time.Millisecond)
 	var err error
 	r.placement, err = placement.New(placement.Options{
-		Store: o.Store, Name: o.Name, Limits: r.limits, Log: o.Logger, Leaders: r.leaderNames, Transfer: r.transfer, Copies: r.copies,
+		Store: o.Store, Name: o.Name, Limits: r.limits, Log: o.Logger, Leaders: r.knownLeaders, Transfer: r.transfer, Copies: r.copies,
 		Pause: placement.WritePause,
 	})
 	if err != nil {

@@ -63,16 +63,20 @@ func leaders(reports map[string]*nodev1.ReportResponse) map[uint16]*nodev1.Group
 	return led
 }
 
-// leaderNames is what placement asks: who leads, by shard, where that may be changed for
-// evenness.
-func (r *Cluster) leaderNames() map[uint16]string {
-	names := map[uint16]string{}
-	for shard, g := range leaders(r.reports(context.Background())) {
+// knownLeaders is what placement asks: who leads, by shard, where that may be changed for
+// evenness, and which nodes should not lead.
+func (r *Cluster) knownLeaders() shardmap.Leaders {
+	reports := r.reports(context.Background())
+	known := shardmap.Leaders{ByShard: map[uint16]string{}, Unfit: map[string]bool{}}
+	for shard, g := range leaders(reports) {
 		if !g.GetTookOver() {
-			names[shard] = g.GetLeader()
+			known.ByShard[shard] = g.GetLeader()
 		}
 	}
-	return names
+	for id := range r.view.Load().Nodes {
+		known.Unfit[id] = reports[id] == nil || reports[id].GetRefusal() != ""
+	}
+	return known
 }
 
 func (r *Cluster) transfer(ctx context.Context, t shardmap.Transfer) error {

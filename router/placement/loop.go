@@ -28,7 +28,7 @@ type Options struct {
 	Pause time.Duration
 	// Leaders returns who leads each shard, as far as it is known, and Transfer asks a
 	// leader to hand over. nil: leaders are left where they are.
-	Leaders  func() map[uint16]string
+	Leaders  func() shardmap.Leaders
 	Transfer func(context.Context, shardmap.Transfer) error
 	// Copies returns what all nodes that answer have, for shards that have lost their
 	// majority. nil: they wait for a person.

@@ -333,10 +333,10 @@ func TestLoopSpreadsLeaders(t *testing.T) {
 	var mu sync.Mutex
 	leaders := map[uint16]string{}
 	_, ticks, _ := c.startLoop("one", func(o *Options) {
-		o.Leaders = func() map[uint16]string {
+		o.Leaders = func() shardmap.Leaders {
 			mu.Lock()
 			defer mu.Unlock()
-			return maps.Clone(leaders)
+			return shardmap.Leaders{ByShard: maps.Clone(leaders)}
 		}
 		o.Transfer = func(_ context.Context, tr shardmap.Transfer) error {
 			mu.Lock()
