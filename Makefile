@@ -71,6 +71,10 @@ krew: ## write archives of the plugin, and its manifest for krew, to bin/krew
 images: ## write OCI images of the product for amd64 and arm64 to bin/images, without a container engine
 	$(GO) -C hack/images run . product -out ../../bin/images -prefix '$(IMAGE_PREFIX)'
 
+.PHONY: site
+site: ## build the site of all pages to bin/site, and look for dead links
+	hack/scripts/site.sh
+
 .PHONY: chart
 chart: ## write archives of the charts, and what k3s takes, to bin/charts
 	$(GO) run ./hack/chart -out bin/charts

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need and the machine lacks: a C compiler for the race
-# detector, Python's venv for the tests of the Python client, Node.js for those of the
+# detector, Python's venv for the tests of the Python client and the site, Node.js for those of the
 # TypeScript client, Rust for those of the Rust client, and a JDK with Maven for those of
 # the Java client.
 # The end-to-end tests install their collectors themselves.
@@ -44,7 +44,7 @@ esac
 
 command -v gcc >/dev/null || install gcc libc6-dev
 python3 -c 'import ensurepip, venv' 2>/dev/null || install python3-venv ||
-	echo "python3-venv cannot be installed: the Python client's tests cannot run" >&2
+	echo "python3-venv cannot be installed: the Python client's tests cannot run, and the site cannot be built" >&2
 hack=$(dirname "$0")
 "$hack/node.sh" 18 || echo "the TypeScript client's tests cannot run" >&2
 "$hack/rust.sh" 1.85 || echo "the Rust client's tests cannot run" >&2

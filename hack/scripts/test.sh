@@ -140,6 +140,7 @@ stage python $polite hack/scripts/python-test.sh
 stage typescript $polite hack/scripts/typescript-test.sh
 stage rust $polite hack/scripts/rust-test.sh
 stage java $polite hack/scripts/java-test.sh
+stage site $polite hack/scripts/site.sh
 FUZZ_PROGRAMS=$events/fuzz
 export FUZZ_PROGRAMS
 stage fuzz-build $polite hack/scripts/fuzz.sh build
