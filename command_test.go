@@ -76,7 +76,7 @@ func TestPageFlags(t *testing.T) {
 		commands[0].Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 		commands = append(commands, commands[0].Commands()...)
 	}
-	for _, page := range []string{"README.md", "GUIDE.md"} {
+	for _, page := range []string{"README.md", "GUIDE.md", "TUTORIAL.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -66,7 +66,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sections, names []string
-	for _, match := range regexp.MustCompile(`(?m)^## (TickMesh\w+)$`).FindAllStringSubmatch(string(page), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^### (TickMesh\w+)$`).FindAllStringSubmatch(string(page), -1) {
 		sections = append(sections, match[1])
 	}
 	rendered := render(t, "default", "--set", "monitoring.rules=true")

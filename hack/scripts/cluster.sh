@@ -47,9 +47,10 @@ trap 'exit 0' INT TERM
 # A child in a session of its own does not get the terminal's Ctrl-C, so that it
 # ends when stop says so. setsid replaces itself by the program: $! is its number.
 begin() {
-	log=$data/$1.log
+	name=$1
 	shift
-	setsid "$@" >>"$log" 2>&1 </dev/null &
+	setsid "$@" >>"$data/$name.log" 2>&1 </dev/null &
+	echo $! >"$data/$name.pid"
 }
 
 begin etcd bin/tickmesh etcd --data-dir "$data/etcd" --client-addr "$host:$((port + 99))" --peer-addr "$host:$((port + 98))" ${open:+"$open"}
@@ -88,7 +89,7 @@ The cluster is ready: etcd, $nodes nodes, a router; $replication copies of every
   OpenTSDB queries         http://$host:$((port + 2))/api/query
   a page for browsers      http://$host:$((port + 2))/
   status                   bin/tickmesh status --addr $host:$((port + 3))
-  processes                etcd $etcd_pid, nodes$node_pids, router $router_pid (kill one and see)
+  processes                etcd $etcd_pid, nodes$node_pids, router $router_pid (kill one and see: kill -9 \$(cat $data/n2.pid))
   data and logs            $data
 Try:  curl -d 'cpu,host=a value=0.64' http://$host:$((port + 2))/write
 Ctrl-C stops all of it.
