@@ -239,7 +239,7 @@ func TestTelegraf(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write(20)
-	agent, err := harness.StartProcess(harness.ProcessOptions{Path: program, Args: []string{path}, LogPath: g.log})
+	agent, err := harness.StartProcess(harness.ProcessOptions{Path: program, Args: []string{"--config", path}, LogPath: g.log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package process
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -13,72 +12,23 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/hack/recipes"
 )
 
 // pages are those whose examples and names are tested.
 var pages = []string{"README.md", "GUIDE.md"}
 
-// block is one fenced block of a page.
-type block struct {
-	page, language, text string
-	line                 int // of its first line
-}
-
-func blocksOf(t *testing.T, page string) []block {
+func blocksOf(t *testing.T, page string) []recipes.Block {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var blocks []block
-	var open *block
-	for i, line := range strings.Split(string(text), "\n") {
-		fence, isFence := strings.CutPrefix(line, "```")
-		switch {
-		case isFence && open == nil:
-			open = &block{page: page, language: fence, line: i + 2}
-		case isFence:
-			blocks = append(blocks, *open)
-			open = nil
-		case open != nil:
-			open.text += line + "\n"
-		}
-	}
-	if open != nil {
-		t.Fatalf("%s:%d: the block is not closed", page, open.line)
+	blocks, err := recipes.Blocks(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", page, err)
 	}
 	return blocks
-}
-
-// example is a command of a block, and the standard output that stands below it.
-type example struct {
-	command, want string
-	place         string // page and line
-}
-
-// examples returns the commands of a console block: lines that begin with "$ ".
-func (b *block) examples(t *testing.T) []example {
-	t.Helper()
-	var all []example
-	for i, line := range strings.Split(strings.TrimSuffix(b.text, "\n"), "\n") {
-		if command, ok := strings.CutPrefix(line, "$ "); ok {
-			all = append(all, example{command: command, place: fmt.Sprintf("%s:%d", b.page, b.line+i)})
-		} else if len(all) == 0 {
-			t.Fatalf("%s:%d: an answer without a command", b.page, b.line+i)
-		} else {
-			all[len(all)-1].want += line + "\n"
-		}
-	}
-	return all
-}
-
-// matches compares an answer, where … in want stands for any text of one line.
-func (e *example) matches(got string) bool {
-	parts := strings.Split(strings.TrimSpace(e.want), "…")
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
-	}
-	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimSpace(got))
 }
 
 // TestPageExamples runs the commands of each page in their order against a server of
@@ -96,12 +46,16 @@ func TestPageExamples(t *testing.T) {
 			place := placer(t, s)
 			count := 0
 			for _, b := range blocksOf(t, page) {
-				if b.language != "console" {
+				if b.Language != "console" {
 					continue
 				}
-				for _, e := range b.examples(t) {
+				examples, err := b.Examples()
+				if err != nil {
+					t.Fatalf("%s: %v", page, err)
+				}
+				for _, e := range examples {
 					count++
-					runExample(t, &e, func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "bash", "-c", place(e.command)) })
+					runExample(t, page, &e, place(e.Command))
 				}
 			}
 			if count < 7 {
@@ -126,25 +80,22 @@ func placer(t *testing.T, s *testServer) func(string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// asking matches commands that change nothing, whose answer may take a while to be as shown.
-var asking = regexp.MustCompile(`query|/alerts|tickmesh status`)
-
-func runExample(t *testing.T, e *example, newShell func(context.Context) *exec.Cmd) {
+func runExample(t *testing.T, page string, e *recipes.Example, command string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	defer cancel()
-	for asks := asking.MatchString(e.command); ; {
-		shell := newShell(ctx)
+	for asks := strings.Contains(command, "query"); ; {
+		shell := exec.CommandContext(ctx, "bash", "-c", command)
 		var answer, complaint bytes.Buffer
 		shell.Stdout, shell.Stderr = &answer, &complaint
 		if err := shell.Run(); err != nil {
-			t.Fatalf("%s: %s: %v\n%s", e.place, e.command, err, complaint.String())
+			t.Fatalf("%s:%d: %s: %v\n%s", page, e.Line, command, err, complaint.String())
 		}
-		if e.matches(answer.String()) {
+		if e.Matches(answer.String()) {
 			return
 		}
 		if !asks || ctx.Err() != nil {
-			t.Fatalf("%s: %s\nanswers %s\nwant    %s", e.place, e.command, answer.String(), e.want)
+			t.Fatalf("%s:%d: %s\nanswers %s\nwant    %s", page, e.Line, command, answer.String(), e.Answer)
 		}
 		select {
 		case <-ctx.Done():
@@ -157,11 +108,11 @@ func runExample(t *testing.T, e *example, newShell func(context.Context) *exec.C
 func TestPageSettings(t *testing.T) {
 	found := false
 	for _, b := range blocksOf(t, "GUIDE.md") {
-		if b.language != "yaml" || !strings.Contains(b.text, "data-dir:") {
+		if b.Language != "yaml" || !strings.Contains(b.Text, "data-dir:") {
 			continue
 		}
 		found = true
-		startServer(t, t.TempDir(), "--config", writeText(t, b.text))
+		startServer(t, t.TempDir(), "--config", writeText(t, b.Text))
 	}
 	if !found {
 		t.Error("there is none")
@@ -172,8 +123,8 @@ func TestPageSettings(t *testing.T) {
 func brokersOf(t *testing.T) string {
 	t.Helper()
 	for _, b := range blocksOf(t, "GUIDE.md") {
-		if b.language == "yaml" && strings.Contains(b.text, "mqtt://localhost") {
-			return strings.Replace(b.text, "mqtt://localhost", "mqtt://127.0.0.1:1", 1)
+		if b.Language == "yaml" && strings.Contains(b.Text, "mqtt://localhost") {
+			return strings.Replace(b.Text, "mqtt://localhost", "mqtt://127.0.0.1:1", 1)
 		}
 	}
 	t.Fatal("there is none")

@@ -1,5 +1,5 @@
-// Package recipes reads the commands that a page tells people to type, so that tests can
-// run them as they stand.
+// Package recipes reads the commands that a page tells people to type, and the answers that it shows, so that tests
+// can run them as they stand.
 package recipes
 
 import (
@@ -30,51 +30,38 @@ var mark = regexp.MustCompile(`^# recipe: ([a-z0-9]+(?:-[a-z0-9]+)*)$`)
 // first line is "# recipe: name". Errors: ErrPage for two of one name, one without
 // commands, and a block without an end.
 func Read(page string) ([]Recipe, error) {
+	blocks, err := Blocks(page)
+	if err != nil {
+		return nil, err
+	}
 	var list []Recipe
 	known := map[string]bool{}
-	inside, kind := false, ""
-	var block []string
-	for line := range strings.Lines(page) {
-		line = strings.TrimSuffix(line, "\n")
-		switch opened, is := strings.CutPrefix(line, fence); {
-		case is && !inside:
-			inside, kind, block = true, opened, nil
-		case line == fence && inside:
-			inside = false
-			r, is, err := recipe(kind, block)
-			if err != nil {
-				return nil, err
-			}
-			if !is {
-				continue
-			}
-			if known[r.Name] {
-				return nil, fmt.Errorf("%w: two of the name %s", ErrPage, r.Name)
-			}
-			known[r.Name] = true
-			list = append(list, r)
-		case inside:
-			block = append(block, line)
+	for _, b := range blocks {
+		r, is, err := recipe(&b)
+		if err != nil {
+			return nil, err
 		}
-	}
-	if inside {
-		return nil, fmt.Errorf("%w: a block has no end", ErrPage)
+		if !is {
+			continue
+		}
+		if known[r.Name] {
+			return nil, fmt.Errorf("%w: two of the name %s", ErrPage, r.Name)
+		}
+		known[r.Name] = true
+		list = append(list, r)
 	}
 	return list, nil
 }
 
 // recipe returns that of a block, if it is one.
-func recipe(kind string, block []string) (r Recipe, is bool, err error) {
-	if kind != language || len(block) == 0 {
+func recipe(b *Block) (r Recipe, is bool, err error) {
+	first, script, _ := strings.Cut(b.Text, "\n")
+	name := mark.FindStringSubmatch(first)
+	if b.Language != language || name == nil {
 		return Recipe{}, false, nil
 	}
-	name := mark.FindStringSubmatch(block[0])
-	if name == nil {
-		return Recipe{}, false, nil
-	}
-	script := strings.Join(block[1:], "\n")
 	if strings.TrimSpace(script) == "" {
 		return Recipe{}, false, fmt.Errorf("%w: %s has no commands", ErrPage, name[1])
 	}
-	return Recipe{name[1], script + "\n"}, true, nil
+	return Recipe{name[1], script}, true, nil
 }

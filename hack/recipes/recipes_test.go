@@ -53,10 +53,41 @@ func TestOperating(t *testing.T) {
 	}
 }
 
+func TestExamples(t *testing.T) {
+	page := "# Page\n```console\n$ one\n$ two\n1\n2 …\n```\n```yaml\na: b\n```\n"
+	blocks, err := Blocks(page)
+	if want := []Block{{"console", "$ one\n$ two\n1\n2 …\n", 3}, {"yaml", "a: b\n", 9}}; err != nil || !slices.Equal(blocks, want) {
+		t.Fatalf("%v, %v", blocks, err)
+	}
+	list, err := blocks[0].Examples()
+	if want := []Example{{"one", "", 3}, {"two", "1\n2 …\n", 4}}; err != nil || !slices.Equal(list, want) {
+		t.Fatalf("%v, %v", list, err)
+	}
+	for answer, want := range map[string]bool{"1\n2 3": true, "1\n2 \n": true, "1\n2 3\n4": false, "1\n2": true, "2 3": false, "11\n2 ": false} {
+		if got := list[1].Matches(answer); got != want {
+			t.Errorf("%q: %v", answer, got)
+		}
+	}
+	if !list[0].Matches("\n") || list[0].Matches("a") {
+		t.Error("an answer that is not there")
+	}
+	if list, err := (&Block{Text: "1\n$ a\n"}).Examples(); !errors.Is(err, ErrPage) {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add("```sh\n# recipe: a\none\n```\n")
 	f.Add("```\n```sh\n# recipe: \n")
 	f.Fuzz(func(t *testing.T, page string) {
+		if blocks, err := Blocks(page); err == nil {
+			for _, b := range blocks {
+				if !strings.Contains(page, b.Text) {
+					t.Errorf("%v is not in the page", b)
+				}
+				_, _ = b.Examples()
+			}
+		}
 		list, err := Read(page)
 		if err != nil {
 			return

@@ -3,12 +3,13 @@
 // names, unchanged; only the list of plugins is shorter, which is what makes it quick to
 // compile.
 //
-//	telegraf CONFIGURATION
+//	telegraf --config FILE
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,6 +18,9 @@ import (
 	"github.com/influxdata/telegraf/agent"
 	"github.com/influxdata/telegraf/config"
 	"github.com/influxdata/telegraf/logger"
+	_ "github.com/influxdata/telegraf/plugins/inputs/cpu"
+	_ "github.com/influxdata/telegraf/plugins/inputs/mem"
+	_ "github.com/influxdata/telegraf/plugins/inputs/system"
 	_ "github.com/influxdata/telegraf/plugins/inputs/tail"
 	_ "github.com/influxdata/telegraf/plugins/outputs/http"
 	_ "github.com/influxdata/telegraf/plugins/outputs/influxdb"
@@ -27,13 +31,11 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: telegraf CONFIGURATION")
-		os.Exit(2)
-	}
+	file := flag.String("config", "", "the `file` of the configuration")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1]); err != nil && !errors.Is(err, context.Canceled) {
+	if err := run(ctx, *file); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "telegraf:", err)
 		os.Exit(1)
 	}
