@@ -63,7 +63,7 @@ func TestExamples(t *testing.T) {
 	if want := []Example{{"one", "", 3}, {"two", "1\n2 …\n", 4}}; err != nil || !slices.Equal(list, want) {
 		t.Fatalf("%v, %v", list, err)
 	}
-	for answer, want := range map[string]bool{"1\n2 3": true, "1\n2 \n": true, "1\n2 3\n4": false, "1\n2": true, "2 3": false, "11\n2 ": false} {
+	for answer, want := range map[string]bool{"1\n2 3": true, "1\n2 3\n4": false, "1\n2": false, "2 3": false, "11\n2 ": false} {
 		if got := list[1].Matches(answer); got != want {
 			t.Errorf("%q: %v", answer, got)
 		}

@@ -158,6 +158,7 @@ func (w *Walk) Follow(page string, examplesMin int) {
 			w.must(err)
 			for _, e := range examples {
 				count++
+				e.Answer = w.place(e.Answer)
 				w.run(page, &e)
 			}
 		}
