@@ -81,12 +81,49 @@ func TestPageFlags(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := regexp.MustCompile("(?:helm|kubectl) [^\n`]*").ReplaceAll(text, nil) // other programs have flags, too
+		own := regexp.MustCompile("(?:helm|kubectl|curl) [^\n`]*").ReplaceAll(text, nil) // other programs have flags, too
 		for _, match := range regexp.MustCompile(`--([a-z][a-z-]+)`).FindAllSubmatch(own, -1) {
 			if name := string(match[1]); !known[name] {
 				t.Errorf("%s: there is no flag --%s", page, name)
 			}
 		}
+	}
+}
+
+// TestPageCommands holds that the commands that pages show can be typed: they are there, with their flags and arguments.
+func TestPageCommands(t *testing.T) {
+	migration, err := filepath.Glob("api/cli/migrate/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, page := range append(migration, "README.md", "GUIDE.md", "TUTORIAL.md", "router/rules/README.md", "hack/examples/alertmanager/README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "$ "), " #")
+			arguments, is := strings.CutPrefix(strings.TrimPrefix(line, "./bin/"), "tickmesh ")
+			if !is {
+				continue
+			}
+			count++
+			root := newRootCommand()
+			cmd, rest, err := root.Find(strings.Fields(strings.NewReplacer("'", "", " &", "").Replace(arguments)))
+			if err != nil || !cmd.Runnable() {
+				t.Errorf("%s: %s: %v", page, line, err)
+				continue
+			}
+			if err := cmd.ParseFlags(rest); err != nil {
+				t.Errorf("%s: %s: %v", page, line, err)
+			} else if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+				t.Errorf("%s: %s: %v", page, line, err)
+			}
+		}
+	}
+	if count < 25 {
+		t.Errorf("only %d commands", count)
 	}
 }
 

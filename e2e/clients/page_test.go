@@ -8,58 +8,36 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/hack/recipes"
 )
 
-// example is a command of a page's console blocks, a line that begins with "$ ", and the
-// standard output that stands below it.
-type example struct {
-	command, want string
-	line          int
-}
-
 // readExamples returns the examples of a page in their order.
-func readExamples(t *testing.T, path string) []example {
+func readExamples(t *testing.T, path string) []recipes.Example {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []example
-	inside, console := false, false
-	for i, line := range strings.Split(string(text), "\n") {
-		language, fence := strings.CutPrefix(line, "```")
-		command, isCommand := strings.CutPrefix(line, "$ ")
-		switch {
-		case fence:
-			inside = !inside
-			console = inside && language == "console"
-		case !console:
-		case isCommand:
-			all = append(all, example{command: command, line: i + 1})
-		case len(all) == 0:
-			t.Fatalf("%s:%d: an answer without a command", path, i+1)
-		default:
-			all[len(all)-1].want += line + "\n"
-		}
+	blocks, err := recipes.Blocks(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
-	if inside {
-		t.Fatalf("%s: a block is not closed", path)
+	var all []recipes.Example
+	for _, b := range blocks {
+		if b.Language != "console" {
+			continue
+		}
+		examples, err := b.Examples()
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all = append(all, examples...)
 	}
 	return all
-}
-
-// matches compares an answer, where … in want stands for any text.
-func (e *example) matches(got string) bool {
-	parts := strings.Split(strings.TrimSpace(e.want), "…")
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
-	}
-	return regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimSpace(got))
 }
 
 // placer puts a server's addresses in the place of the usual ones.
@@ -94,13 +72,13 @@ func TestPages(t *testing.T) {
 				t.Errorf("only %d examples", len(examples))
 			}
 			for _, e := range examples {
-				runExample(t, path, &e, place.Replace(e.command))
+				runExample(t, path, &e, place.Replace(e.Command))
 			}
 		})
 	}
 }
 
-func runExample(t *testing.T, path string, e *example, command string) {
+func runExample(t *testing.T, path string, e *recipes.Example, command string) {
 	t.Helper()
 	var answer, complaint bytes.Buffer
 	eventually(t, func() string {
@@ -113,9 +91,9 @@ func runExample(t *testing.T, path string, e *example, command string) {
 		if err := shell.Run(); err != nil {
 			return command + ": " + err.Error() + ": " + complaint.String()
 		}
-		if e.matches(answer.String()) {
+		if e.Matches(answer.String()) {
 			return ""
 		}
-		return fmt.Sprintf("%s:%d: %s\nanswers %s\nwant    %s", path, e.line, command, answer.String(), e.want)
+		return fmt.Sprintf("%s:%d: %s\nanswers %s\nwant    %s", path, e.Line, command, answer.String(), e.Answer)
 	})
 }

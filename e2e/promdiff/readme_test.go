@@ -4,12 +4,12 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
 	"github.com/tickmesh/tickmesh/e2e/harness/harnesstest"
+	"github.com/tickmesh/tickmesh/hack/recipes"
 )
 
 // page is the dialect's README, whose examples run here.
@@ -31,33 +31,25 @@ func TestReadme(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*bound)
 	defer cancel()
 	address := harnesstest.Standalone(t).HTTPAddr
-	ran := 0
-	command, want := "", ""
-	check := func() {
-		if command == "" {
-			return
-		}
-		ran++
-		output, err := exec.CommandContext(ctx, "bash", "-c", strings.ReplaceAll(command, "localhost:6182", address)).Output()
-		got := strings.TrimSpace(string(output))
-		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", ".*") + "$"
-		if err != nil || !regexp.MustCompile(pattern).MatchString(got) {
-			t.Errorf("$ %s\n got %s (%v)\nwant %s", command, got, err, want)
-		}
-		command, want = "", ""
+	blocks, err := recipes.Blocks(string(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	inside := false
-	for line := range strings.Lines(string(text)) {
-		switch {
-		case strings.HasPrefix(line, "```"):
-			check()
-			inside = strings.TrimSpace(line) == "```console"
-		case !inside:
-		case strings.HasPrefix(line, "$ "):
-			check()
-			command = strings.TrimSpace(line[2:])
-		default:
-			want += line
+	ran := 0
+	for _, b := range blocks {
+		if b.Language != "console" {
+			continue
+		}
+		examples, err := b.Examples()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range examples {
+			ran++
+			output, err := exec.CommandContext(ctx, "bash", "-c", strings.ReplaceAll(e.Command, "localhost:6182", address)).Output()
+			if err != nil || !e.Matches(string(output)) {
+				t.Errorf("line %d: $ %s\n got %s (%v)\nwant %s", e.Line, e.Command, output, err, e.Answer)
+			}
 		}
 	}
 	if ran < 10 {

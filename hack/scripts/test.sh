@@ -88,8 +88,8 @@ light=$(printf '%s\n' "$all" | grep "$first" && printf '%s\n' "$all" | grep -v '
 # Packages with one goroutine, in which the race detector finds nothing; hack/checks holds the list to that.
 sequential=$(sed "s|^|$(go list -m)/|" hack/scripts/sequential.txt)
 raced=$(printf '%s\n' "$light" | grep -Ev '/(hack/checks|api/processor)$' | grep -vxF "$sequential")
-processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|realinput|ui|attack)$')
-peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|realinput|ui)$')
+processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|examples|realinput|ui|attack)$')
+peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|examples|realinput|ui)$')
 
 if [ "$tier" = check ]; then
 	# With the flags of the linters, so that packages are compiled once for both.
