@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, examplesMin := range map[string]int{
-		"../../router/query/opentsdb/README.md": 12, "../../router/ingest/README.md": 10, "../../router/query/influxql/README.md": 12,
+		"../../router/query/opentsdb/README.md": 9, "../../router/ingest/README.md": 10, "../../router/query/influxql/README.md": 12,
 	} {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			s := newServer(t)

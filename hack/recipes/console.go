@@ -62,11 +62,15 @@ func (b *Block) Examples() ([]Example, error) {
 	return list, nil
 }
 
-// Matches reports whether an answer is as shown, where … stands for any text of one line.
+// Matches reports whether an answer is as shown, where … stands for any text of one line, and alone in a line for any lines.
 func (e *Example) Matches(answer string) bool {
-	parts := strings.Split(strings.TrimSpace(e.Answer), "…")
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
+	lines := strings.Split(strings.TrimSpace(e.Answer), "\n")
+	for i, line := range lines {
+		if line == "…" {
+			lines[i] = "(?s:.*)"
+			continue
+		}
+		lines[i] = strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".*")
 	}
-	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimSpace(answer))
+	return regexp.MustCompile("^" + strings.Join(lines, "\n") + "$").MatchString(strings.TrimSpace(answer))
 }

@@ -68,6 +68,9 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%q: %v", answer, got)
 		}
 	}
+	if e := (&Example{Answer: "1\n…\n4"}); !e.Matches("1\n2\n3\n4\n") || e.Matches("1\n2\n3") {
+		t.Error("any lines")
+	}
 	if !list[0].Matches("\n") || list[0].Matches("a") {
 		t.Error("an answer that is not there")
 	}

@@ -16,6 +16,7 @@ html_logo = "static/icon.svg"
 html_copy_source = False
 html_show_sourcelink = False
 html_use_index = False
+html_show_copyright = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 html_theme_options = {
