@@ -1,6 +1,8 @@
 // Package ui has the tests of the page in a real browser: a headless Chromium of Debian,
 // driven by playwright-core (browser/), against servers that run as processes of their own.
 //
+// The site of documents (make site) is opened page by page, too.
+//
 // The tests of Go start the servers, write points, and kill a node when the browser's tests
 // ask for it; what is seen is checked in browser/*.test.mjs. Screenshots of every view are
 // kept in .cache/page-screenshots, for people to look at.

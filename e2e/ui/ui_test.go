@@ -215,3 +215,25 @@ func TestSignIn(t *testing.T) {
 	address := "http://" + server.HTTPAddr
 	p.run(ctx, t, "signin.test.mjs", "PAGE="+address+"/", "VOUCHED="+vouching(t, address, "ann", "secret"), "PAGE_TOKEN="+token)
 }
+
+// The site of documents in a browser.
+func TestSite(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
+	defer cancel()
+	p := prepare(ctx, t)
+	root := moduleDir(ctx, t)
+	if out, err := exec.CommandContext(ctx, filepath.Join(root, "hack", "scripts", "site.sh")).CombinedOutput(); err != nil {
+		t.Fatalf("site.sh: %v\n%s", err, out)
+	}
+	folder := filepath.Join(root, "bin", "site")
+	files, err := filepath.Glob(filepath.Join(folder, "*.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	site := httptest.NewServer(http.FileServer(http.Dir(folder)))
+	defer site.Close()
+	p.run(ctx, t, "site.test.mjs", "SITE="+site.URL+"/", "SITE_PAGES="+strings.Join(files, " "))
+}
