@@ -31,7 +31,7 @@ func flagValues() map[string][2]string {
 		"key-bytes-max": {"1KiB", "2KiB"}, "tags-max": {"1", "2"}, "body-bytes-max": {"1MiB", "2MiB"},
 		"body-decoded-bytes-max": {"1MiB", "2MiB"}, "in-flight-bytes-max": {"1GiB", "2GiB"}, "connections-max": {"1", "2"},
 		"query-series-max": {"1", "2"}, "query-samples-max": {"1", "2"}, "query-memory": {"1MiB", "2MiB"}, "query-timeout": {"1s", "3s"},
-		"query-memory-all": {"1MiB", "2MiB"}, "query-running-max": {"1", "2"}, "query-slow": {"1s", "3s"}, "query-cache": {"0", "2MiB"}, "metricsql": {"true", "false"}, "tenant-federation": {"true", "false"}, "replica-label": {"replica", "prometheus_replica"}, "dedup-interval": {"15s", "30s"},
+		"query-memory-all": {"1MiB", "2MiB"}, "query-running-max": {"1", "2"}, "query-slow": {"1s", "3s"}, "query-cache": {"0", "2MiB"}, "metricsql": {"true", "false"}, "promql-experimental": {"true", "false"}, "tenant-federation": {"true", "false"}, "replica-label": {"replica", "prometheus_replica"}, "dedup-interval": {"15s", "30s"},
 		"rules-file": {"a.yaml,b=c.yaml", "d.yaml"}, "alertmanager-url": {"http://a,http://b", "http://c"}, "rules-interval": {"2s", "3s"},
 		"rules-external-labels": {"a=b,c=d", "e=f"}, "rules-external-url": {"http://a", "http://b"},
 		"log-format": {"json", "text"}, "log-level": {"debug", "warn"}, "pprof": {"true", "false"}, "admin": {"true", "false"},

@@ -40,6 +40,8 @@ type Options struct {
 	Transport      http.RoundTripper // to Alertmanagers; nil: http.DefaultTransport
 	// Measure refuses an expression that would cost too much to parse. Nil: none is refused.
 	Measure func(expr string) error
+	// Parser is what expressions are written in; its zero value: PromQL as it is by default.
+	Parser parser.Options
 	// Final reports whether an error of Writer stays however often it is tried. Nil: all do.
 	Final func(error) bool
 	// Campaign waits until this process is to evaluate rules. Nil: it always is.
@@ -70,7 +72,7 @@ type Service struct {
 // New reads the files. Errors: ErrFiles.
 func New(o Options) (*Service, error) {
 	o.setDefaults()
-	s := &Service{options: o, parser: measured{parser.NewParser(parser.Options{}), o.Measure}, sender: newSender(&o), metrics: map[string]*promrules.Metrics{}, described: newDescriptions(), mirrors: map[string]*mirror{}}
+	s := &Service{options: o, parser: measured{parser.NewParser(o.Parser), o.Measure}, sender: newSender(&o), metrics: map[string]*promrules.Metrics{}, described: newDescriptions(), mirrors: map[string]*mirror{}}
 	var err error
 	if s.files, err = openFiles(o.Patterns, s.parser, o.Logger); err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process
 func (s *Settings) openQueries(b *Backend, page string, logger *slog.Logger, registry *process.Registry) (*queries, http.Handler, error) {
 	q := s.newQueries(b, logger, registry)
 	var err error
-	if q.rules, err = s.openRules(b, page, registry, logger); err != nil {
+	if q.rules, err = s.openRules(b, page, promql.ParserOptions(s.promqlExperimental), registry, logger); err != nil {
 		return nil, nil, err
 	}
 	answers, err := q.handler()
@@ -167,6 +167,7 @@ func (q *queries) promqlOptions() promql.Options {
 		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
 		Metadata:            &q.catalog,
 		MetricsQL:           q.settings.metricsQL,
+		Experimental:        q.settings.promqlExperimental,
 		DeduplicateInterval: time.Duration(q.settings.dedupInterval),
 		Build:               promql.Build{Revision: b.Revision, BuildDate: b.Date},
 		RulesRunningMax:     min(rulesRunningMax, max(1, orNone(int(q.settings.queryRunningMax))/4)),

@@ -9,12 +9,13 @@ import (
 )
 
 // QueryHabits say what dialects take beyond their originals.
-type QueryHabits struct{ metricsQL bool }
+type QueryHabits struct{ metricsQL, promqlExperimental bool }
 
 // Define defines the flags, below HeadingOperation.
 func (s *QueryHabits) Define(f *pflag.FlagSet) {
 	f.BoolVar(&s.metricsQL, "metricsql", false, "take what VictoriaMetrics' clients leave out: the step of query_range (5m), its start (5m ago) and end (now)")
-	settings.Group(f, settings.HeadingOperation, "metricsql")
+	f.BoolVar(&s.promqlExperimental, "promql-experimental", false, "take what Prometheus has behind --enable-feature=promql-…: experimental functions, expressions of durations, smoothed and anchored ranges, fill modifiers; queries and rules alike")
+	settings.Group(f, settings.HeadingOperation, "metricsql", "promql-experimental")
 }
 
 // QueryLimits bound what one query may cost.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/process"
@@ -63,13 +64,14 @@ func (s *RuleFlags) Validate(v *settings.Validation) {
 	}
 }
 
-// openRules reads the files of rules; nil: none are named. Here is the URL of this server, as far as it knows.
-func (s *RuleFlags) openRules(b *Backend, here string, registry *process.Registry, logger *slog.Logger) (*rules.Service, error) {
+// openRules reads the files of rules, whose expressions are in language; nil: none are named. Here is the URL of this server, as far
+// as it knows.
+func (s *RuleFlags) openRules(b *Backend, here string, language parser.Options, registry *process.Registry, logger *slog.Logger) (*rules.Service, error) {
 	if len(s.ruleFiles) == 0 {
 		return nil, nil
 	}
 	o := rules.Options{
-		Measure: promql.Measure, Interval: time.Duration(s.interval), Campaign: b.CampaignRules, Logger: logger, Registerer: registry,
+		Measure: promql.Measure, Parser: language, Interval: time.Duration(s.interval), Campaign: b.CampaignRules, Logger: logger, Registerer: registry,
 		Final: func(err error) bool { return errors.Is(err, ingest.ErrRefused) },
 	}
 	for _, text := range s.ruleFiles {

@@ -69,10 +69,7 @@ func newHandler(o Options) *handler {
 	h.shell = shell.New(shell.Options{Dialect: dialect, ByEndpoint: true, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
 		Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer})
 	h.started = h.shell.Clock()
-	h.parser = parser.NewParser(parser.Options{
-		EnableExperimentalFunctions: o.Experimental, ExperimentalDurationExpr: o.Experimental,
-		EnableExtendedRangeSelectors: o.Experimental, EnableBinopFillModifiers: o.Experimental,
-	})
+	h.parser = parser.NewParser(ParserOptions(o.Experimental))
 	h.prepared = &prepared{Parser: h.parser}
 	h.engine = promql.NewEngine(promql.EngineOpts{
 		Logger: h.shell.Log, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.prepared,

@@ -34,10 +34,11 @@ func (a *API) Evaluate(ctx context.Context, database, text string, at time.Time)
 		return nil, err
 	}
 	s := span{start: at, end: at}
-	if err := x.takeSubqueries(expr, s); err != nil {
+	steps, err := a.takeSubqueries(x, expr, s)
+	if err != nil {
 		return nil, err
 	}
-	q, err := a.newQuery(x, expr, "", a.options.LookbackDelta, s)
+	q, err := a.newQuery(x, expr, "", a.options.LookbackDelta, s, steps)
 	if err != nil {
 		return nil, err
 	}

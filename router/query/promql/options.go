@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/metadata"
@@ -43,8 +44,7 @@ type Options struct {
 	Parallel      int           // visitors of one scan; default GOMAXPROCS
 	// RulesRunningMax bounds the queries that rules make at once; default 4.
 	RulesRunningMax int
-	// Experimental lets expressions use what Prometheus has behind
-	// --enable-feature=promql-experimental-functions and its like.
+	// Experimental lets expressions use what Prometheus has behind --enable-feature (ParserOptions).
 	Experimental bool
 	// MetricsQL answers what VictoriaMetrics takes and Prometheus refuses: range queries that leave out their step, or an
 	// end of their range.
@@ -81,6 +81,16 @@ type API struct {
 }
 
 var _ http.Handler = (*API)(nil)
+
+// ParserOptions returns what the parser of expressions takes; experimental: also what Prometheus has behind
+// --enable-feature=promql-experimental-functions, promql-duration-expr, promql-extended-range-selectors and
+// promql-binop-fill-modifiers.
+func ParserOptions(experimental bool) parser.Options {
+	return parser.Options{
+		EnableExperimentalFunctions: experimental, ExperimentalDurationExpr: experimental,
+		EnableExtendedRangeSelectors: experimental, EnableBinopFillModifiers: experimental,
+	}
+}
 
 // New returns the handler of every path below /api/v1 that reads, and of
 // admin/tsdb/delete_series. Any other path gets 404 in Prometheus' error shape.

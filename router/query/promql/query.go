@@ -127,10 +127,11 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	if err != nil {
 		return err
 	}
-	if err := x.takeSubqueries(expr, s); err != nil {
+	steps, err := h.takeSubqueries(x, expr, s)
+	if err != nil {
 		return err
 	}
-	q, err := h.newQuery(x, expr, wanted, lookback, s)
+	q, err := h.newQuery(x, expr, wanted, lookback, s, steps)
 	if err != nil {
 		return invalidParameter(err, "query")
 	}
@@ -153,18 +154,26 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	return h.writeResult(x, result, statistics, warnings, text)
 }
 
-// takeSubqueries takes the memory of the lists of steps that subqueries have.
-func (x *exchange) takeSubqueries(expr parser.Expr, s span) error {
-	steps := subquerySteps(expr, s.end.Sub(s.start).Milliseconds())
-	if steps > subqueryStepsMax {
-		return &apiError{http.StatusUnprocessableEntity, kindExecution, fmt.Errorf("a subquery has %d steps, more than %d: take a longer step or a shorter range", steps, subqueryStepsMax)}
+// takeSubqueries takes the memory of the lists of steps that subqueries have, and returns how many the longest has.
+func (h *handler) takeSubqueries(x *exchange, expr parser.Expr, s span) (steps int64, err error) {
+	if h.options.Experimental { // durations may be expressions, which the engine evaluates in its own copy only
+		if expr, err = h.parser.ParseExpr(x.form.Get("query")); err != nil {
+			return 0, invalidQuery(err)
+		}
+		if expr, err = promql.PreprocessExpr(expr, s.start, s.end, s.step); err != nil {
+			return 0, invalidQuery(err)
+		}
 	}
-	return x.entry.Take(2 * 8 * steps)
+	steps = subquerySteps(expr, s.end.Sub(s.start).Milliseconds())
+	if steps > subqueryStepsMax {
+		return 0, &apiError{http.StatusUnprocessableEntity, kindExecution, fmt.Errorf("a subquery has %d steps, more than %d: take a longer step or a shorter range", steps, subqueryStepsMax)}
+	}
+	return steps, x.entry.Take(2 * 8 * steps)
 }
 
-// newQuery returns the query of an expression. Statistics are the engine's own only where the
-// engine does everything.
-func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span) (query, error) {
+// newQuery returns the query of an expression, whose subqueries have as many steps at most. Statistics are the engine's own only
+// where the engine does everything.
+func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span, subquerySteps int64) (query, error) {
 	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback), deduplicateMs: h.deduplicateMs()}
 	isVector := expr.Type() == parser.ValueTypeVector || expr.Type() == parser.ValueTypeScalar
 	if statistics == "" && isVector {
@@ -177,7 +186,7 @@ func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, loo
 	if s.step > 0 {
 		steps += int64(s.stepsMore())
 	}
-	source.labels = labelCallsOf(expr, max(steps, subquerySteps(expr, s.end.Sub(s.start).Milliseconds())))
+	source.labels = labelCallsOf(expr, max(steps, subquerySteps))
 	text := h.prepared.put(expr)
 	defer h.prepared.forget(text)
 	opts := promql.NewPrometheusQueryOpts(statistics == statsAll, lookback)
