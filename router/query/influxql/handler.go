@@ -110,6 +110,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	begun := false
 	err = h.shell.Run(r.Context(), admission.Query{Database: database, Others: others, Text: ql.Sanitize(q.text)}, func(ctx context.Context, entry *admission.Entry) error {
 		begun = true
+		if q.explain {
+			return h.explainAll(ctx, entry, w, q)
+		}
 		return h.run(ctx, entry, w, q)
 	})
 	if begun { // errors of statements are in the answer
@@ -123,10 +126,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 func (h *handler) run(ctx context.Context, entry *admission.Entry, w http.ResponseWriter, q *request) error {
 	reader := h.shell.Reader(q.consistency)
 	out := answer.New(&missingTeller{ResponseWriter: w, reader: reader}, q.form)
-	x := &execution{
-		handler: h, Reader: load.Reader{Ctx: ctx, Source: reader.Source, Entry: entry, Parallel: h.limits.Parallel},
-		database: q.database, now: h.shell.Clock().UTC(), rowsLeft: h.limits.RowsMax,
-	}
+	x := h.newExecution(ctx, entry, reader, q)
 	if q.form.ChunkRows > 0 {
 		x.rowsLeft = 1 << 62
 	}
@@ -148,6 +148,13 @@ func (h *handler) run(ctx context.Context, entry *admission.Entry, w http.Respon
 	out.End()
 	h.rows.Add(float64(x.rows))
 	return failed
+}
+
+func (h *handler) newExecution(ctx context.Context, entry *admission.Entry, reader *shell.Reader, q *request) *execution {
+	return &execution{
+		handler: h, Reader: load.Reader{Ctx: ctx, Source: reader.Source, Entry: entry, Parallel: h.limits.Parallel},
+		database: q.database, now: h.shell.Clock().UTC(), rowsLeft: h.limits.RowsMax,
+	}
 }
 
 var errNotExecuted = errors.New("not executed")

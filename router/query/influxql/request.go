@@ -29,6 +29,7 @@ type request struct {
 	statements  []ql.Statement
 	database    string // canonical
 	readOnly    bool   // a GET
+	explain     bool   // the plans of statements are wanted, not their rows
 	form        answer.Options
 	consistency scan.Consistency
 }
@@ -54,6 +55,7 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 		return nil, err
 	}
 	q.form.EpochNs = epochUnit(strings.TrimSpace(form.Get("epoch")))
+	q.explain = form.Get("explain") == "true"
 	q.form.Pretty = form.Get("pretty") == "true"
 	if form.Get("chunked") == "true" {
 		q.form.ChunkRows = chunkRowsDefault

@@ -21,6 +21,8 @@ func (x *execution) dispatch(statement ql.Statement, out answer.Sink) error {
 			return err
 		}
 		return x.selectRows(s, out)
+	case *ql.ExplainStatement:
+		return x.explainRows(s, out)
 	case *ql.CreateDatabaseStatement, *ql.DropDatabaseStatement, *ql.DeleteSeriesStatement, *ql.DeleteStatement,
 		*ql.DropSeriesStatement, *ql.DropMeasurementStatement:
 		return x.change(statement)

@@ -27,6 +27,7 @@ type queryBody struct {
 	ShowSummary  looseBool `json:"showSummary"`
 	ShowTSUIDs   looseBool `json:"showTSUIDs"`
 	Delete       looseBool `json:"delete"`
+	Explain      looseBool `json:"explain"`
 	Queries      []subBody `json:"queries"`
 }
 
@@ -114,7 +115,7 @@ func parseBody(body []byte, database string, now time.Time, subQueriesMax int64)
 	}
 	q := &dataQuery{
 		msResolution: bool(b.MsResolution || b.MS), arrays: bool(b.Arrays), showQuery: bool(b.ShowQuery),
-		showSummary: bool(b.ShowSummary), showTSUIDs: bool(b.ShowTSUIDs), delete: bool(b.Delete),
+		showSummary: bool(b.ShowSummary), showTSUIDs: bool(b.ShowTSUIDs), delete: bool(b.Delete), explain: bool(b.Explain),
 	}
 	for i := range b.Queries {
 		sub, err := b.Queries[i].parse()

@@ -25,6 +25,9 @@ func (h *handler) query(a *answer, c *call) error {
 	if q.delete && x.Consistency.Partial {
 		return invalid("Data that is deleted is not read in part: use either delete or partial")
 	}
+	if q.explain {
+		return h.explain(a, c, x, q)
+	}
 	started := time.Now()
 	fetches := make([]*fetch, len(q.subs))
 	samples := int64(0)
@@ -83,6 +86,10 @@ func (h *handler) parseQuery(c *call) (*dataQuery, error) {
 	q.arrays = q.arrays || flag(parameters, "arrays") // of a POST too
 	if method(c.Request, parameters) == http.MethodDelete {
 		q.delete = true
+	}
+	q.explain = q.explain || flag(parameters, "explain")
+	if q.delete && q.explain {
+		return nil, invalid("Nothing is deleted of what is explained: use either delete or explain")
 	}
 	if q.delete && h.deleter == nil {
 		return nil, &apiError{status: http.StatusBadRequest, message: "Bad request",

@@ -22,6 +22,7 @@ type dataQuery struct {
 	showSummary  bool
 	showTSUIDs   bool
 	delete       bool
+	explain      bool // what would be read is wanted, not what is there
 	nanAsText    bool // what JSON has no number for is OpenTSDB's text, not null
 }
 

@@ -131,6 +131,9 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	if err != nil {
 		return err
 	}
+	if x.form.Get("explain") == "true" {
+		return h.explain(x, expr, lookback, s, steps)
+	}
 	q, err := h.newQuery(x, expr, wanted, lookback, s, steps)
 	if err != nil {
 		return invalidParameter(err, "query")
