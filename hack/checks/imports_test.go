@@ -163,6 +163,7 @@ var directions = []direction{
 	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/admission", "api/processor"}, nil, "a page knows no storage"},
 	{"router/query/admission", []string{"api/access", "api/budget", "api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
 	{"router/query/dryrun", []string{"api/access", "api/series", "api/scan"}, []string{"net", "net/http", "os"}, "what a query reads, whatever its language"},
+	{"router/query/metricsql", []string{"api/guard"}, []string{"net", "net/http", "os"}, "what MetricsQL has beyond PromQL, whoever evaluates that and stores samples"},
 	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
 	{"router/metadata", []string{"api/kept", "api/shardmap"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "what metrics mean knows no language"},
 	{"router/query/influxql/compile", []string{"router/query/influxql/load"}, []string{"os", "net"}, "statements are checked as text: nothing is read"},

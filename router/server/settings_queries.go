@@ -13,7 +13,7 @@ type QueryHabits struct{ metricsQL, promqlExperimental bool }
 
 // Define defines the flags, below HeadingOperation.
 func (s *QueryHabits) Define(f *pflag.FlagSet) {
-	f.BoolVar(&s.metricsQL, "metricsql", false, "take what VictoriaMetrics' clients leave out: the step of query_range (5m), its start (5m ago) and end (now)")
+	f.BoolVar(&s.metricsQL, "metricsql", false, "take what VictoriaMetrics' clients send and Prometheus refuses: functions and operators of MetricsQL, windows that are left out (rate(x)), and query_range without its step (5m), start (5m ago) or end (now)")
 	f.BoolVar(&s.promqlExperimental, "promql-experimental", false, "take what Prometheus has behind --enable-feature=promql-…: experimental functions, expressions of durations, smoothed and anchored ranges, fill modifiers; queries and rules alike")
 	settings.Group(f, settings.HeadingOperation, "metricsql", "promql-experimental")
 }

@@ -53,7 +53,7 @@ func evaluate(t interface{ Fatal(...any) }, h *handler, database, text, statisti
 		t.Fatal(text, err)
 	}
 	x := &exchange{ctx: context.Background(), reader: h.shell.Reader(scan.Consistency{}), database: database}
-	q, err := h.newQuery(x, expr, statistics, lookback, s, 0)
+	q, err := h.newQuery(x, question{expr: expr, statistics: statistics, lookback: lookback, span: s})
 	if err != nil {
 		t.Fatal(text, err)
 	}

@@ -14,6 +14,9 @@
 //	engine                  else the expression is evaluated and asks for series
 //	querier.Select          matchers become selectors (selectorsOf), scans become columns
 //	                        of labels and samples (collector)
+//	newMetricsQuery         an expression that is none of PromQL may be one of MetricsQL (metricsql):
+//	                        the engine evaluates what PromQL has, and in the place of the rest
+//	                        stand selectors that find what was computed
 //	encoder                 the result becomes JSON, sent as it grows
 //
 // A series of TickMesh is one of Prometheus: the metric is the label __name__, tags are

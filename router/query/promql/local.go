@@ -34,11 +34,11 @@ func (a *API) Evaluate(ctx context.Context, database, text string, at time.Time)
 		return nil, err
 	}
 	s := span{start: at, end: at}
-	steps, err := a.takeSubqueries(x, expr, s)
+	steps, err := a.takeSubqueries(x, text, expr, s)
 	if err != nil {
 		return nil, err
 	}
-	q, err := a.newQuery(x, expr, "", a.options.LookbackDelta, s, steps)
+	q, err := a.newQuery(x, question{expr: expr, lookback: a.options.LookbackDelta, span: s, subquerySteps: steps})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,8 @@ type Options struct {
 	// Experimental lets expressions use what Prometheus has behind --enable-feature (ParserOptions).
 	Experimental bool
 	// MetricsQL answers what VictoriaMetrics takes and Prometheus refuses: range queries that leave out their step, or an
-	// end of their range.
+	// end of their range, and expressions that are no PromQL but MetricsQL (router/query/metricsql). Expressions of PromQL
+	// have its answers still.
 	MetricsQL bool
 	// DeduplicateInterval leaves, of the samples of a series that a query reads, only the newest of each interval: that of one
 	// of several Prometheus that scrape the same. Intervals end at multiples of it. What is exported is as it was

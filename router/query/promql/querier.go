@@ -23,6 +23,7 @@ type queryable struct {
 	plan     plan
 	ranged   []*rangedCall // that were taken out of the expression
 	labels   *labelCalls   // nil: the expression has none
+	computed []*computed   // that selectors of the expression stand for
 
 	deduplicateMs int64 // see Options.DeduplicateInterval
 }
@@ -46,7 +47,9 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 	var runs [][]column
 	var notes annotations.Annotations
 	var err error
-	if c := q.rangedOf(matchers); c != nil {
+	if c := q.computedOf(matchers); c != nil {
+		runs = c.runs
+	} else if c := q.rangedOf(matchers); c != nil {
 		runs, notes, err = q.readRanged(ctx, c)
 	} else {
 		runs, err = q.read(ctx, hints, matchers)

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/tickmesh/tickmesh/router/query/decimal"
+	"github.com/tickmesh/tickmesh/router/query/dryrun"
 )
 
 // pointsMax is how many steps a range query may have, as in Prometheus.
@@ -123,25 +124,21 @@ func (h *handler) evaluate(x *exchange, s span) error {
 		}
 	}
 	text, wanted := x.form.Get("query"), x.form.Get("stats")
-	expr, err := h.expression(x, invalidQuery)
-	if err != nil {
-		return err
-	}
-	steps, err := h.takeSubqueries(x, expr, s)
-	if err != nil {
-		return err
-	}
+	var dry *dryrun.Recorder
 	if x.form.Get("explain") == "true" {
-		return h.explain(x, expr, lookback, s, steps)
+		dry = x.record()
 	}
-	q, err := h.newQuery(x, expr, wanted, lookback, s, steps)
+	q, err := h.prepare(x, wanted, lookback, s)
 	if err != nil {
-		return invalidParameter(err, "query")
+		return err
 	}
 	defer q.Close()
 	result := q.Exec(x.ctx)
 	if result.Err != nil {
 		return result.Err
+	}
+	if dry != nil {
+		return h.writePlan(x, dry, q)
 	}
 	warnings := result.Warnings
 	if limit > 0 && truncate(result, limit) {
@@ -157,10 +154,33 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	return h.writeResult(x, result, statistics, warnings, text)
 }
 
-// takeSubqueries takes the memory of the lists of steps that subqueries have, and returns how many the longest has.
-func (h *handler) takeSubqueries(x *exchange, expr parser.Expr, s span) (steps int64, err error) {
+// prepare returns the query of the expression that a client sent.
+func (h *handler) prepare(x *exchange, statistics string, lookback time.Duration, s span) (query, error) {
+	text := x.form.Get("query")
+	expr, err := h.parse(x, text)
+	var syntax parser.ParseErrors
+	switch {
+	case h.options.MetricsQL && errors.As(err, &syntax):
+		return h.newMetricsQuery(x, text, lookback, s, err)
+	case err != nil:
+		return nil, err
+	}
+	steps, err := h.takeSubqueries(x, text, expr, s)
+	if err != nil {
+		return nil, err
+	}
+	q, err := h.newQuery(x, question{expr: expr, statistics: statistics, lookback: lookback, span: s, subquerySteps: steps})
+	if err != nil {
+		return nil, invalidQuery(err)
+	}
+	return q, nil
+}
+
+// takeSubqueries takes the memory of the lists of steps that the subqueries of an expression, which text is of, have, and returns how many
+// the longest has.
+func (h *handler) takeSubqueries(x *exchange, text string, expr parser.Expr, s span) (steps int64, err error) {
 	if h.options.Experimental { // durations may be expressions, which the engine evaluates in its own copy only
-		if expr, err = h.parser.ParseExpr(x.form.Get("query")); err != nil {
+		if expr, err = h.parser.ParseExpr(text); err != nil {
 			return 0, invalidQuery(err)
 		}
 		if expr, err = promql.PreprocessExpr(expr, s.start, s.end, s.step); err != nil {
@@ -174,25 +194,37 @@ func (h *handler) takeSubqueries(x *exchange, expr parser.Expr, s span) (steps i
 	return steps, x.entry.Take(2 * 8 * steps)
 }
 
-// newQuery returns the query of an expression, whose subqueries have as many steps at most. Statistics are the engine's own only
-// where the engine does everything.
-func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span, subquerySteps int64) (query, error) {
-	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback), deduplicateMs: h.deduplicateMs()}
+// question is an expression that is to be evaluated, and how.
+type question struct {
+	expr          parser.Expr
+	statistics    string
+	lookback      time.Duration
+	span          span
+	subquerySteps int64       // that the longest of its subqueries has
+	computed      []*computed // that selectors in it stand for
+}
+
+// newQuery returns the query of a question. Statistics are the engine's own only where the engine does everything.
+func (h *handler) newQuery(x *exchange, of question) (query, error) {
+	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(of.expr, of.lookback), deduplicateMs: h.deduplicateMs(), computed: of.computed}
+	expr, s := of.expr, of.span
 	isVector := expr.Type() == parser.ValueTypeVector || expr.Type() == parser.ValueTypeScalar
-	if statistics == "" && isVector {
+	if of.statistics == "" && isVector {
 		expr, source.ranged = takeOut(expr, s)
-		if direct := source.direct(expr, s, h.options.SamplesMax); direct != nil {
-			return direct, nil
+		if len(of.computed) == 0 {
+			if direct := source.direct(expr, s, h.options.SamplesMax); direct != nil {
+				return direct, nil
+			}
 		}
 	}
 	steps := int64(1)
 	if s.step > 0 {
 		steps += int64(s.stepsMore())
 	}
-	source.labels = labelCallsOf(expr, max(steps, subquerySteps))
+	source.labels = labelCallsOf(expr, max(steps, of.subquerySteps))
 	text := h.prepared.put(expr)
 	defer h.prepared.forget(text)
-	opts := promql.NewPrometheusQueryOpts(statistics == statsAll, lookback)
+	opts := promql.NewPrometheusQueryOpts(of.statistics == statsAll, of.lookback)
 	if s.step == 0 {
 		return h.engine.NewInstantQuery(x.ctx, source, opts, text, s.start)
 	}
