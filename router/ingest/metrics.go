@@ -31,11 +31,12 @@ const (
 	protocolUDP
 	protocolRules
 	protocolMQTT
+	protocolSelectInto
 	protocols
 )
 
 var protocolNames = [protocols]string{ //nolint:gochecknoglobals // a constant table
-	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_import", "http_import_csv", "http_import_prometheus", "http_otlp", "grpc_otlp", "tcp_put", "tcp_line", "tcp_graphite", "udp", "rules", "mqtt",
+	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_import", "http_import_csv", "http_import_prometheus", "http_otlp", "grpc_otlp", "tcp_put", "tcp_line", "tcp_graphite", "udp", "rules", "mqtt", "select_into",
 }
 
 // dropCause describes why data was thrown away that nobody will send again.

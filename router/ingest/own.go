@@ -20,6 +20,7 @@ var ErrRefused = errors.New("samples were refused")
 const (
 	rulesOwner = "rules"
 	mqttOwner  = "mqtt"
+	intoOwner  = "select_into"
 	// MQTTOwner is that of messages of MQTT that wait to be written. It is another one, as messages may take all that an owner
 	// may hold, and go only when they are written.
 	MQTTOwner = "mqtt_messages"
@@ -35,6 +36,11 @@ func (s *Server) WriteRules(ctx context.Context, database string, request []byte
 // WriteMQTT writes what messages of MQTT have for a database, as WriteRules does.
 func (s *Server) WriteMQTT(ctx context.Context, database string, request []byte) error {
 	return s.front.writeOwn(ctx, ownWrite{protocolMQTT, mqttOwner, database, request})
+}
+
+// WriteSelected writes what InfluxQL's SELECT INTO has selected, as WriteRules does.
+func (s *Server) WriteSelected(ctx context.Context, database string, request []byte) error {
+	return s.front.writeOwn(ctx, ownWrite{protocolSelectInto, intoOwner, database, request})
 }
 
 // ownWrite is a write that no client has sent: this server makes it, by its own settings.

@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/endpoint"
@@ -37,6 +39,7 @@ type queries struct {
 	page      *ui.Page
 	rules     *rules.Service // nil: there are none
 	messages  *mqtt.Service  // that are fetched beside; nil: there are none
+	selected  selectedWriter
 
 	prometheus *promql.API
 }
@@ -76,9 +79,30 @@ func (s *Settings) openQueries(b *Backend, page string, logger *slog.Logger, reg
 	return q, answers, err
 }
 
+// ownWriter writes what this server makes itself.
+type ownWriter interface {
+	rules.Writer
+	influxql.Writer
+}
+
+// selectedWriter writes for InfluxQL, which is there before what writes is.
+type selectedWriter struct{ writer atomic.Pointer[ownWriter] }
+
+var errNotStarted = errors.New("this server has not started to write yet: try again")
+
+// WriteSelected implements influxql.Writer.
+func (w *selectedWriter) WriteSelected(ctx context.Context, database string, request []byte) error {
+	writer := w.writer.Load()
+	if writer == nil {
+		return errNotStarted
+	}
+	return (*writer).WriteSelected(ctx, database, request)
+}
+
 // run runs in group what goes on beside requests, until ctx ends: what the page remembers, what metrics mean, rules,
 // and messages.
-func (q *queries) run(ctx context.Context, group *sync.WaitGroup, writer rules.Writer) {
+func (q *queries) run(ctx context.Context, group *sync.WaitGroup, writer ownWriter) {
+	q.selected.writer.Store(&writer)
 	group.Go(func() { q.page.Watch(ctx) })
 	if store := q.backend.Metadata; store != nil {
 		group.Go(func() { q.catalog.Run(ctx, store, time.Now, q.logger) })
@@ -185,7 +209,7 @@ const rulesRunningMax = 4
 func (q *queries) influxqlOptions() influxql.Options {
 	o := influxql.Options{
 		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
-		Retention: q.backend.retentionOf,
+		Retention: q.backend.retentionOf, Writer: &q.selected,
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {
 		o.Databases = auditedDatabases{who.directory}

@@ -144,7 +144,9 @@ func rollupOf(w *scan.Windows) string {
 	return "none"
 }
 
-func durationText(ms int64) string { return (time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond).String() }
+func durationText(ms int64) string {
+	return (time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond).String()
+}
 
 //nolint:gochecknoglobals // constant tables
 var (

@@ -29,7 +29,7 @@ func (x *execution) plan(s *ql.SelectStatement) (*dryrun.Plan, error) {
 	recorder := dryrun.NewRecorder(x.Source)
 	planned := *x
 	planned.Source = recorder
-	if err := planned.selectRows(s, dropped{}); err != nil {
+	if err := planned.selectRows(withoutTarget(s), dropped{}); err != nil {
 		return nil, err
 	}
 	about := dryrun.Query{Dialect: dialect, Text: s.String()}

@@ -36,6 +36,7 @@ const dialect = "influxql"
 type handler struct {
 	shell     *shell.Shell
 	deleter   scan.Deleter
+	writer    Writer // nil: SELECT INTO is refused
 	databases Databases
 	retention func(database string) time.Duration
 	rows      prometheus.Counter
@@ -48,7 +49,7 @@ func newHandler(o Options) *handler {
 		shell: shell.New(shell.Options{Dialect: dialect, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
 			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
 		rows:    shell.NewCounter(o.Registerer, dialect, "rows_answered_total", "Rows written into answers."),
-		deleter: o.Deleter, databases: o.Databases, retention: o.Retention, limits: o.Limits.withDefaults(),
+		deleter: o.Deleter, writer: o.Writer, databases: o.Databases, retention: o.Retention, limits: o.Limits.withDefaults(),
 		texts: sync.Pool{New: func() any { return bufio.NewReader(nil) }},
 	}
 	if h.databases == nil {

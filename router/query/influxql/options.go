@@ -27,6 +27,7 @@ type Databases interface {
 type Options struct {
 	Source    scan.Source  // of the Controller, where that is to count and bound what is read
 	Deleter   scan.Deleter // nil: statements that delete are refused
+	Writer    Writer       // nil: SELECT INTO is refused
 	Databases Databases    // nil: those that have series; CREATE does nothing, DROP deletes the series
 	// WithConsistency returns the source for the reads of one request with a consistency
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and

@@ -20,6 +20,9 @@ func (x *execution) dispatch(statement ql.Statement, out answer.Sink) error {
 		if err := checkSystemNames(s); err != nil {
 			return err
 		}
+		if s.Target != nil {
+			return x.selectInto(s, out)
+		}
 		return x.selectRows(s, out)
 	case *ql.ExplainStatement:
 		return x.explainRows(s, out)
@@ -71,7 +74,9 @@ const policyName = "autogen"
 
 // changes reports whether a statement changes something.
 func changes(statement ql.Statement) bool {
-	switch statement.(type) {
+	switch s := statement.(type) {
+	case *ql.SelectStatement:
+		return s.Target != nil
 	case *ql.CreateDatabaseStatement, *ql.DropDatabaseStatement, *ql.DeleteSeriesStatement, *ql.DeleteStatement,
 		*ql.DropSeriesStatement, *ql.DropMeasurementStatement:
 		return true
@@ -162,9 +167,12 @@ func changesOrSecret(statement ql.Statement) bool {
 	return changes(statement)
 }
 
-// selectNeeds returns the databases that a SELECT reads.
+// selectNeeds returns the databases that a SELECT reads, and that it writes.
 func selectNeeds(s *ql.SelectStatement, on func(string, access.Right) []need) []need {
 	var all []need
+	if s.Target != nil {
+		all = on(s.Target.Measurement.Database, access.Write)
+	}
 	for _, source := range s.Sources {
 		switch source := source.(type) {
 		case *ql.Measurement:

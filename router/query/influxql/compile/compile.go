@@ -62,9 +62,6 @@ func Compile(stmt *ql.SelectStatement, now time.Time, depthMax int64) (*Select, 
 
 // read takes over what holds for the statement as a whole.
 func (c *compiler) read(stmt *ql.SelectStatement) error {
-	if stmt.Target != nil {
-		return errors.New("SELECT INTO is not supported: read with SELECT and write the rows to /write")
-	}
 	c.ascending, c.limit = stmt.TimeAscending(), stmt.Limit
 	condition, times, err := ql.ConditionExpr(stmt.Condition, &ql.NowValuer{Now: c.now, Location: stmt.Location})
 	if err != nil {
