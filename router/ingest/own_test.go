@@ -62,6 +62,17 @@ func TestWriteMQTT(t *testing.T) {
 	}
 }
 
+// What SELECT INTO writes is counted as its own.
+func TestWriteSelected(t *testing.T) {
+	r := start(t, nil)
+	if err := r.WriteSelected(t.Context(), "home", series1([]string{"__name__", "power", "room", "den"}, sample{1, 1000})); err != nil {
+		t.Error(err)
+	}
+	if accepted := r.metrics.protocols[protocolSelectInto].accepted.Load(); accepted != 1 || r.total() != 1 {
+		t.Errorf("%d accepted, %d stored", accepted, r.total())
+	}
+}
+
 // Messages that wait may take all that one owner may hold: what they are written with is charged to another, or they
 // would wait for each other for ever.
 func TestWriteMQTTWhileMessagesFillTheirShare(t *testing.T) {

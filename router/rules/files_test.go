@@ -110,6 +110,22 @@ func TestProblems(t *testing.T) {
 
 // Of the samples of one series and time the first is kept, and none before the newest, as in Prometheus; what does not
 // fit into memory is not checked.
+// TestLanguage: what Prometheus has behind feature flags is taken by Options.Parser alone.
+func TestLanguage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.yaml")
+	if err := os.WriteFile(file, []byte("groups:\n- name: g\n  rules:\n  - {record: few, expr: 'limitk(1, up)'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Patterns: []Pattern{{"", file}}}
+	if _, err := New(o); !errors.Is(err, ErrFiles) {
+		t.Error(err)
+	}
+	o.Parser.EnableExperimentalFunctions = true
+	if _, err := New(o); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRecent(t *testing.T) {
 	r := recent{max: 100}
 	series := func(i int) labels.Labels { return labels.FromStrings("n", fmt.Sprint(i)) }

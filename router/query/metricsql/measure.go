@@ -85,10 +85,13 @@ func (s *scanner) token() error {
 		s.take(size)
 		return s.meter.Token()
 	}
-	if strings.HasPrefix(s.rest, "=~") || strings.HasPrefix(s.rest, "!~") {
+	if len(s.rest) > 1 && strings.Contains("=~ !~ == != >= <=", s.rest[:2]) {
 		size = 2
 	}
 	s.take(size)
+	if s.before == "=" || s.before == "=~" || s.before == "!~" { // of filters, which hold nothing but a string
+		return s.meter.Token()
+	}
 	return s.meter.Operator()
 }
 
