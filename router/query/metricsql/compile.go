@@ -122,7 +122,7 @@ func selector(e *metricsql.MetricExpr) (string, error) {
 }
 
 func labelName(name string) string {
-	if model.LabelName(name).IsValidLegacy() {
+	if model.LegacyValidation.IsValidLabelName(name) {
 		return name
 	}
 	return strconv.Quote(name)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -273,7 +274,9 @@ func candle(f func([]float64) float64) windowFunction {
 }
 
 // withoutName returns labels without the metric's name.
-func withoutName(l labels.Labels) labels.Labels { return l.DropMetricName() }
+func withoutName(l labels.Labels) labels.Labels {
+	return l.DropReserved(func(name string) bool { return name == model.MetricNameLabel })
+}
 
 // isEmpty reports whether no step has a value.
 func isEmpty(values []float64) bool {

@@ -73,14 +73,14 @@ func ofTimes(f func(w *window) int64) windowFunction {
 	}
 }
 
-// ofChanges counts or adds up what happens from each sample to the next.
-func ofChanges(alone float64, f func(from, to float64) float64) windowFunction {
+// ofChanges adds up what f makes of each sample and the next one.
+func ofChanges(f func(from, to float64) float64) windowFunction {
 	return func(w *window) float64 {
 		before, rest, ok := w.steps()
 		if !ok {
 			return nan()
 		}
-		total := alone
+		total := 0.0
 		for _, v := range rest {
 			total += f(before, v)
 			before = v
@@ -109,9 +109,9 @@ var windowFunctions = map[string]windowFunction{
 	"tmin_over_time":     ofTimes(func(w *window) int64 { return w.lastTimeOf(least(w.values)) }),
 	"tmax_over_time":     ofTimes(func(w *window) int64 { return w.lastTimeOf(greatest(w.values)) }),
 
-	"ascent_over_time": ofChanges(0, func(from, to float64) float64 { return max(0, to-from) }), "descent_over_time": ofChanges(0, func(from, to float64) float64 { return max(0, from-to) }),
-	"increases_over_time": ofChanges(0, func(from, to float64) float64 { return one(to > from && !same(from, to)) }),
-	"decreases_over_time": ofChanges(0, func(from, to float64) float64 { return one(to < from && !same(from, to)) }),
+	"ascent_over_time": ofChanges(func(from, to float64) float64 { return max(0, to-from) }), "descent_over_time": ofChanges(func(from, to float64) float64 { return max(0, from-to) }),
+	"increases_over_time": ofChanges(func(from, to float64) float64 { return one(to > from && !same(from, to)) }),
+	"decreases_over_time": ofChanges(func(from, to float64) float64 { return one(to < from && !same(from, to)) }),
 
 	"rate": slope, "deriv_fast": slope, "irate": lastSlope, "ideriv": lastSlope, "deriv": regression,
 	"increase": difference, "delta": difference, "increase_pure": pureDifference, "idelta": lastDifference,
