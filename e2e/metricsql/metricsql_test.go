@@ -28,7 +28,6 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/promql"
 )
 
-//nolint:gochecknoglobals // a flag of the test
 var rewrite = flag.Bool("rewrite", false, "write what VictoriaMetrics answers into testdata")
 
 const metricsQLGolden = "testdata/answers.json"
@@ -93,7 +92,6 @@ func metricsQLSeries() []goldenSeries {
 	return all
 }
 
-//nolint:gochecknoglobals // a constant list
 var metricsQLQueries = []string{
 	// windows that are left out
 	"rate(requests_total)", "increase(requests_total)", "irate(requests_total)", "delta(temperature)", "idelta(temperature)", "deriv(temperature)",
@@ -213,7 +211,7 @@ func writeGolden(t *testing.T, g *golden) {
 	for i, a := range g.Answers {
 		line(a, []string{",\n", "\n]}\n"}[one(i == len(g.Answers)-1)])
 	}
-	if err := os.WriteFile(metricsQLGolden, text.Bytes(), 0o644); err != nil { //nolint:gosec // for everybody to read
+	if err := os.WriteFile(metricsQLGolden, text.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
