@@ -160,7 +160,7 @@ func TestClientAndHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, body := get(t, s.url("/api/query?start=1699999999&end=1700000005&m=sum:"+url.QueryEscape("cpu{_field=idle}")))
-	if want := `"dps":{"1700000000":0,"1700000001":0.25,"1700000002":0.5}`; !strings.Contains(body, want) {
+	if want := `"dps":{"1700000000":0.0,"1700000001":0.25,"1700000002":0.5}`; !strings.Contains(body, want) {
 		t.Errorf("%s, want %s", body, want)
 	}
 	if status, body := post(t, s.url("/write?precision=s"), "cpu,host=a idle=7,busy=8 1700000003"); status != http.StatusNoContent {

@@ -41,8 +41,10 @@ type aggregator struct {
 	// across is reduce for series in any order; nil: reduce needs those in the order of their keys.
 	across    func(values []float64) float64
 	selection selection
-	keep      int            // series that topN and bottomN keep
-	pushed    scan.Aggregate // what a scan by windows has to carry; 0: samples are needed
+	// keepsWhole reports that whole numbers make a whole number.
+	keepsWhole bool
+	keep       int            // series that topN and bottomN keep
+	pushed     scan.Aggregate // what a scan by windows has to carry; 0: samples are needed
 	// margins reports that points outside the range asked for can change the
 	// result: those that lines at its ends come from or go to.
 	margins bool
@@ -64,7 +66,7 @@ func findAggregator(name string) (aggregator, bool) {
 	if !slices.Contains(aggregatorNames, name) {
 		return aggregator{}, false
 	}
-	a := aggregator{name: name, margins: true}
+	a := aggregator{name: name, margins: true, keepsWhole: true}
 	switch name {
 	case "sum":
 		a.reduce, a.across, a.pushed = sum, exactSum, scan.AggregateSum
@@ -73,7 +75,7 @@ func findAggregator(name string) (aggregator, bool) {
 	case "pfsum":
 		a.reduce, a.across, a.pushed, a.between = sum, exactSum, scan.AggregateSum, interpolatePrevious
 	case "avg":
-		a.reduce, a.across, a.pushed = average, exactAverage, scan.AggregateSum|scan.AggregateCount
+		a.reduce, a.across, a.pushed, a.keepsWhole = average, exactAverage, scan.AggregateSum|scan.AggregateCount, false
 	case "min":
 		a.reduce, a.across, a.pushed = minimum, leastOf, scan.AggregateMin
 	case "mimmin":
@@ -95,7 +97,7 @@ func findAggregator(name string) (aggregator, bool) {
 	case "mult":
 		a.reduce = product
 	case "dev":
-		a.reduce = deviation
+		a.reduce, a.keepsWhole = deviation, false
 	case "diff":
 		a.reduce = difference
 	case "none":
@@ -129,6 +131,7 @@ func findFamily(a aggregator) (aggregator, bool) {
 			if len(digits) == 3 { // 999 is 99.9
 				percent /= 10
 			}
+			a.keepsWhole = false
 			a.reduce = func(values []float64) float64 { return percentile(values, percent/100, family.position) }
 			return a, err == nil
 		}

@@ -30,13 +30,16 @@
 //   - Rates hold until the next one; they are never interpolated.
 //   - A tag that only some members of a group have, with one value, is among the
 //     group's tags and not among its aggregateTags.
+//   - Windows are filled in each series that has a sample in the hours of the range, in or out of it.
 //   - Every filter but not_key needs its tag to be there.
 //
 // What differs, on purpose:
 //
 //   - All values are float64, so integers are neither divided nor interpolated as
-//     integers. Numbers are written in their shortest form, whole ones without a
-//     point.
+//     integers. Numbers are written in their shortest form. OpenTSDB writes integers where it
+//     stored such; which samples these are is not known, so a result is of integers if all its samples
+//     are whole and nothing was made of them that may be none (group.integers). Else its whole numbers
+//     have a point, too.
 //   - NaN and infinities, and both fill policies nan and null, are written as null
 //     unless the parameter nan=string asks for OpenTSDB's
 //     text, which clients in Go cannot decode.
@@ -49,8 +52,8 @@
 //   - wildcard is anchored on both sides whatever its form; regexp is RE2.
 //   - Windows of a calendar never depend on where the data starts: see calendar.
 //   - The fill policy scalar takes its number: 1m-avg-scalar(5).
-//   - A filter on an unknown tag name or value returns an empty answer; an unknown
-//     metric is an error, as in OpenTSDB.
+//   - An unknown metric, tag or value is an error, as in OpenTSDB, but only where nothing is
+//     found: of a|b one may be unknown.
 //   - tsuids are the series' keys in hexadecimal digits.
 //   - Results without a point in the range are left out.
 package opentsdb

@@ -173,8 +173,11 @@ func planSpan(fromMs, toMs int64, d *downsample, before, after bool) span {
 		s.gridFrom = s.scanFrom
 	}
 	end := d.next(d.start(toMs))
-	if after {
-		end = d.ceil(floorTo(end-1, hourMs) + hourMs)
+	switch hours := floorTo(end-1, hourMs) + hourMs; {
+	case d.fill != fillNone: // a series that has a sample in these hours is filled
+		s.scanFrom, end = floorTo(d.start(fromMs), hourMs), hours
+	case after:
+		end = d.ceil(hours)
 	}
 	s.scanTo = end - 1
 	return s

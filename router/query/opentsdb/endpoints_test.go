@@ -51,8 +51,8 @@ func TestGrafana(t *testing.T) {
 	// Version ≤ 2.1: tags, times as the browser has them, seconds.
 	s.want("POST", "/api/query", fmt.Sprintf(`{"start":%d,"queries":[{"metric":"cpu.user","aggregator":"avg","downsample":"1m-avg","tags":{"host":"*"}}],`+
 		`"msResolution":false,"globalAnnotations":true,"end":%d}`, t0*1000, (t0+90)*1000), 200,
-		fmt.Sprintf(`[{"metric":"cpu.user","tags":{"dc":"x","host":"a"},"aggregateTags":[],"dps":{"%d":2,"%d":5}},`+
-			`{"metric":"cpu.user","tags":{"dc":"x","host":"b"},"aggregateTags":[],"dps":{"%d":20,"%d":50}}]`, t0, t0+60, t0, t0+60))
+		fmt.Sprintf(`[{"metric":"cpu.user","tags":{"dc":"x","host":"a"},"aggregateTags":[],"dps":{"%d":2.0,"%d":5.0}},`+
+			`{"metric":"cpu.user","tags":{"dc":"x","host":"b"},"aggregateTags":[],"dps":{"%d":20.0,"%d":50.0}}]`, t0, t0+60, t0, t0+60))
 
 	// Version 2.2: filters, a fill policy, the rate of a counter, milliseconds.
 	s.want("POST", "/api/query", fmt.Sprintf(`{"start":%d,"queries":[{"metric":"cpu.user","aggregator":"sum","rate":true,`+
@@ -65,7 +65,7 @@ func TestGrafana(t *testing.T) {
 	s.want("POST", "/api/query", fmt.Sprintf(`{"start":%d,"queries":[{"metric":"mem","aggregator":"max","explicitTags":true,"downsample":"1m-max"}],`+
 		`"msResolution":false,"globalAnnotations":true,"showQuery":true,"end":%d}`, t0*1000, (t0+90)*1000), 200,
 		fmt.Sprintf(`[{"metric":"mem","tags":{},"aggregateTags":[],"query":{"aggregator":"max","metric":"mem","tsuids":null,"downsample":"1m-max","rate":false,`+
-			`"filters":[],"percentiles":null,"explicitTags":true,"rateOptions":null,"index":0,"tags":{}},"dps":{"%d":1}}]`, t0))
+			`"filters":[],"percentiles":null,"explicitTags":true,"rateOptions":null,"index":0,"tags":{}},"dps":{"%d":1.0}}]`, t0))
 
 	// Version 2.4: from the backend, with arrays, and numbers where others send text.
 	s.want("POST", "/api/query?arrays=true", fmt.Sprintf(`{"start":%d,"end":%d,"queries":[{"aggregator":"sum","downsample":"1m-sum","metric":"cpu.user",`+
@@ -92,13 +92,13 @@ func TestQueryForms(t *testing.T) {
 	s.want("GET", fmt.Sprintf("/api/query?start=%d&m=sum:rollup_fallback_raw:pre-agg:cpu.user", t0), "", 200, both)
 	// A summary is one more object.
 	_, body := s.do("GET", fmt.Sprintf("/api/query?start=%d&show_summary&m=max:mem", t0), "")
-	if !regexp.MustCompile(`\},\{"statsSummary":\{"datapoints":1,"rawDatapoints":1,"aggregationTime":0,"serializationTime":[0-9.]+,"storageTime":[0-9.]+,"timeTotal":[0-9.]+\}\}\]$`).MatchString(body) {
+	if !regexp.MustCompile(`\},\{"statsSummary":\{"datapoints":1,"rawDatapoints":1,"aggregationTime":0\.0,"serializationTime":[0-9.]+,"storageTime":[0-9.]+,"timeTotal":[0-9.]+\}\}\]$`).MatchString(body) {
 		t.Errorf("summary: %s", body)
 	}
 	// A metric that has colons, as recording rules of Prometheus have.
 	s.put(scantest.Key("", "job:up:sum"), t0, 4)
 	s.want("GET", fmt.Sprintf("/api/query?start=%d&m=sum:1m-avg:job:up:sum", t0), "", 200,
-		fmt.Sprintf(`[{"metric":"job:up:sum","tags":{},"aggregateTags":[],"dps":%s}]`, dps(0, 4)))
+		fmt.Sprintf(`[{"metric":"job:up:sum","tags":{},"aggregateTags":[],"dps":{"%d":4.0}}]`, t0))
 }
 
 func TestDatabases(t *testing.T) {
@@ -138,7 +138,8 @@ func TestLast(t *testing.T) {
 	s.want("GET", "/api/query/last?tsuids=00016D04686F73740162&resolve", "", 200, "["+b+"]")
 	s.want("POST", "/api/query/last", `{"queries":[{"metric":"m","tags":{"host":"b"}},{"tsuids":["00016D026463017804686F73740161"]}],"resolveNames":true,"backScan":24}`, 200, "["+a+","+b+"]")
 	s.want("GET", "/api/query/last?timeseries=m&back_scan=-1", "", 400, `{"error":{"code":400,"message":"Unable to parse back_scan parameter"}}`)
-	s.want("GET", "/api/query/last?timeseries=m{host=zz}", "", 200, `[]`)
+	s.want("GET", "/api/query/last?timeseries=m{host=zz}", "", 400, `{"error":{"code":400,"message":"No such name for 'tagv': 'zz'"}}`)
+	s.want("GET", "/api/query/last?timeseries=m{host=x}", "", 200, `[]`)
 }
 
 func TestLookup(t *testing.T) {
@@ -157,7 +158,7 @@ func TestLookup(t *testing.T) {
 		{"GET", "/api/search/lookup?m={*=b}", "", `2: m"dc":"x","host":"b" n"peer":"b"`},
 		{"GET", "/api/search/lookup?m={*=b}&limit=1", "", `2: m"dc":"x","host":"b"`},
 		{"GET", "/api/search/lookup?m=*{peer=*}&limit=1", "", `3: n"peer":"a"`},
-		{"GET", "/api/search/lookup?m=m{host=zz}", "", `0:`},
+		{"GET", "/api/search/lookup?m=m{host=x}", "", `0:`},
 		{"POST", "/api/search/lookup", `{"metric":"m","tags":[{"key":"host","value":"c"}],"limit":5}`, `1: m"dc":"x","host":"c"`},
 		{"POST", "/api/search/lookup", `{"tags":[{"key":"peer"}],"limit":"1"}`, `3: n"peer":"a"`},
 	} {

@@ -196,6 +196,9 @@ func compareGroups(t *rapid.T, status int, answer string, want map[string]int) {
 		AggregateTags []string
 		DPS           map[string]int
 	}
+	if status == 400 && len(want) == 0 && strings.Contains(answer, "No such name for 'tag") {
+		return // none of the series has a tag, or a value
+	}
 	if err := json.Unmarshal([]byte(answer), &results); err != nil || status != 200 {
 		t.Fatalf("%d %s", status, answer)
 	}

@@ -88,6 +88,44 @@ func (g *group) name() string {
 	return string(metricOf(g.members[0].key))
 }
 
+// integers reports whether OpenTSDB would answer a result with integers: where all samples are whole, which it
+// stores as integers, and nothing is made of them that may be none. All else are doubles, whole or not.
+func (g *group) integers(sub *subQuery) bool {
+	if sub.downsample != nil || sub.rate {
+		return false
+	}
+	for i := range g.members {
+		if !whole(g.members[i].values) {
+			return false
+		}
+	}
+	if len(g.members) < 2 || sub.aggregator.selection != selectMerged {
+		return true
+	}
+	if !sub.aggregator.keepsWhole {
+		return false
+	}
+	if sub.aggregator.between != interpolateLinear {
+		return true
+	}
+	for i := range g.members[1:] {
+		if !sameTimes(g.members[i].times, g.members[i+1].times) {
+			return false
+		}
+	}
+	return true
+}
+
+// whole reports whether all values are integers of 64 bits.
+func whole(values []float64) bool {
+	for _, v := range values {
+		if v != math.Trunc(v) || !(math.Abs(v) < 1<<63) {
+			return false
+		}
+	}
+	return true
+}
+
 func tagValue(tags []series.Tag, name string) []byte {
 	for i := range tags {
 		if string(tags[i].Name) == name {

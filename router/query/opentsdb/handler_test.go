@@ -176,9 +176,14 @@ func TestErrors(t *testing.T) {
 	// A name that is there in another database is not there in this one.
 	s.want("GET", "/api/query?start=0&m=sum:m&db=other", "", 400, `{"error":{"code":400,"message":"No such name for 'metrics': 'm'"}}`)
 	s.want("GET", "/api/query?start=0&m=sum:m", "", 400, `{"error":{"code":400,"message":"No such name for 'metrics': 'm'"}}`, "X-Scope-OrgID", "other")
-	// A known metric without data in the range, or without a series that matches, is no error.
+	// A known metric without data in the range, or without a series that matches known names, is no error.
 	s.want("GET", "/api/query?start=100&m=sum:m", "", 200, `[]`)
+	s.put(scantest.Key("", "n", "peer", "zzz"), 1, 1)
 	s.want("GET", "/api/query?start=0&m=sum:m{host=zzz}", "", 200, `[]`)
+	// A tag or a value that no series has is one, like an unknown metric, so that what is written amiss is noticed.
+	s.want("GET", "/api/query?start=0&m=sum:m{host=zz}", "", 400, `{"error":{"code":400,"message":"No such name for 'tagv': 'zz'"}}`)
+	s.want("GET", `/api/query?start=0&m=sum:m{"host"="zzz"}`, "", 400, `{"error":{"code":400,"message":"No such name for 'tagk': '\"host\"'"}}`)
+	s.want("GET", `/api/query?start=0&m=sum:m{host=regexp(^zz$)}`, "", 200, `[]`)
 }
 
 func TestLimits(t *testing.T) {
@@ -366,7 +371,7 @@ func TestForms(t *testing.T) {
 	s := newServer(t)
 	s.put(scantest.Key("", "m", "host", "a\"b<"), 10, 1, 11, -2.5)
 	s.want("GET", "/api/query?start=1&m=sum:m&jsonp=app.show", "", 200, // which is no JSON that a page of any origin could run
-		`[{"metric":"m","tags":{"host":"a\"b\u003c"},"aggregateTags":[],"dps":{"10":1,"11":-2.5}}]`)
+		`[{"metric":"m","tags":{"host":"a\"b\u003c"},"aggregateTags":[],"dps":{"10":1.0,"11":-2.5}}]`)
 	s.want("GET", "/api/query?start=1&m=none:m&pretty&arrays", "", 200, `[
   {
     "metric": "m",
@@ -377,7 +382,7 @@ func TestForms(t *testing.T) {
     "dps": [
       [
         10,
-        1
+        1.0
       ],
       [
         11,
@@ -391,13 +396,13 @@ func TestForms(t *testing.T) {
 func TestNotANumber(t *testing.T) {
 	s := newServer(t)
 	s.put(scantest.Key("", "m"), 10, math.NaN(), 11, math.Inf(1), 12, math.Inf(-1), 13, math.Copysign(0, -1), 14, 1e300, 15, 1e-7)
-	const head, tail = `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{`, `,"13":-0,"14":1e+300,"15":1e-07}}]`
+	const head, tail = `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{`, `,"13":-0.0,"14":1e+300,"15":1e-07}}]`
 	s.want("GET", "/api/query?start=1&m=none:m", "", 200, head+`"10":null,"11":null,"12":null`+tail)
 	s.want("GET", "/api/query?start=1&m=none:m&nan=string", "", 200, head+`"10":"NaN","11":"Infinity","12":"-Infinity"`+tail)
 	// As in OpenTSDB the policy nan is NaN and the policy null is null; both are null here until asked for.
-	s.want("GET", "/api/query?start=13&end=17&m=none:1s-max-nan:m&nan=string", "", 200, head+`"13":-0,"14":1e+300,"15":1e-07,"16":"NaN","17":"NaN"}}]`)
-	s.want("GET", "/api/query?start=13&end=17&m=none:1s-max-null:m&nan=string", "", 200, head+`"13":-0,"14":1e+300,"15":1e-07,"16":null,"17":null}}]`)
-	s.want("GET", "/api/query?start=13&end=17&m=none:1s-max-nan:m", "", 200, head+`"13":-0,"14":1e+300,"15":1e-07,"16":null,"17":null}}]`)
+	s.want("GET", "/api/query?start=13&end=17&m=none:1s-max-nan:m&nan=string", "", 200, head+`"13":-0.0,"14":1e+300,"15":1e-07,"16":"NaN","17":"NaN"}}]`)
+	s.want("GET", "/api/query?start=13&end=17&m=none:1s-max-null:m&nan=string", "", 200, head+`"13":-0.0,"14":1e+300,"15":1e-07,"16":null,"17":null}}]`)
+	s.want("GET", "/api/query?start=13&end=17&m=none:1s-max-nan:m", "", 200, head+`"13":-0.0,"14":1e+300,"15":1e-07,"16":null,"17":null}}]`)
 }
 
 func TestDelete(t *testing.T) {

@@ -1,6 +1,7 @@
 package opentsdb
 
 import (
+	"bytes"
 	"math"
 
 	"github.com/tickmesh/tickmesh/api/jsontext"
@@ -21,6 +22,17 @@ func appendFloat(dst []byte, v float64, asString bool) []byte {
 		return append(dst, `"-Infinity"`...)
 	}
 	return append(dst, `"NaN"`...)
+}
+
+// appendDouble appends v as appendFloat does, but whole numbers with a point, as Java writes doubles: what a client
+// reads must not change its type with the value.
+func appendDouble(dst []byte, v float64, asString bool) []byte {
+	begin := len(dst)
+	dst = appendFloat(dst, v, asString)
+	if math.Trunc(v) == v && !math.IsInf(v, 0) && !bytes.ContainsAny(dst[begin:], ".e") {
+		dst = append(dst, '.', '0')
+	}
+	return dst
 }
 
 // appendField appends "name": with a comma before it unless it opens an object.

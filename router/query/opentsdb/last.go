@@ -65,12 +65,8 @@ func (h *handler) last(a *answer, c *call) error {
 		if found > 0 {
 			continue
 		}
-		known, err := x.knowsMetric(c.Context(), q.selectors[i].Database, q.selectors[i].Metric)
-		if err != nil {
+		if err := x.checkNames(c.Context(), &q.selectors[i], http.StatusBadRequest); err != nil {
 			return err
-		}
-		if !known {
-			return noSuchName("metrics", q.selectors[i].Metric, http.StatusBadRequest)
 		}
 	}
 	slices.SortFunc(points, func(x, y scan.Point) int { return bytes.Compare(x.Key, y.Key) })

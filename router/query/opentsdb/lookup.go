@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -51,19 +52,14 @@ func (h *handler) lookup(a *answer, c *call) error {
 		return err
 	}
 	selector, byValue := q.selector(c.database)
-	if !selector.MetricAny {
-		known, err := x.knowsMetric(c.Context(), selector.Database, selector.Metric)
-		if err != nil {
-			return err
-		}
-		if !known {
-			e := noSuchName("metrics", selector.Metric, http.StatusNotFound)
-			return &apiError{status: e.status, message: "Unable to resolve one or more UIDs", details: e.message}
-		}
-	}
 	found, total, err := h.lookupKeys(c.Context(), x, q, &selector, byValue)
 	if err != nil {
 		return err
+	}
+	if total == 0 {
+		if err := x.checkNames(c.Context(), &selector, http.StatusNotFound); err != nil {
+			return unresolved(err)
+		}
 	}
 	x.TellMissing(a.w.Header())
 	a.buf = q.appendHead(a.buf, total, time.Since(started))
@@ -86,6 +82,15 @@ func (h *handler) lookup(a *answer, c *call) error {
 	}
 	a.buf = append(a.buf, ']', '}')
 	return nil
+}
+
+// unresolved is how a lookup tells of a name that is not known.
+func unresolved(err error) error {
+	var api *apiError
+	if !errors.As(err, &api) {
+		return err
+	}
+	return &apiError{status: api.status, message: "Unable to resolve one or more UIDs", details: api.message}
 }
 
 // lookupKeys returns the keys to answer, the first ones in their order, and the number that
@@ -262,7 +267,9 @@ func (q *lookupQuery) parseBody(body []byte) error {
 func (q *lookupQuery) appendHead(dst []byte, total int64, took time.Duration) []byte {
 	dst = append(dst, '{')
 	dst = jsontext.AppendHTML(appendField(dst, "type"), "LOOKUP")
-	dst = jsontext.AppendHTML(appendField(dst, "metric"), q.metric)
+	if q.metric != "" {
+		dst = jsontext.AppendHTML(appendField(dst, "metric"), q.metric)
+	}
 	dst = append(appendField(dst, "tags"), '[')
 	for i, tag := range q.tags {
 		if i > 0 {
@@ -275,7 +282,7 @@ func (q *lookupQuery) appendHead(dst []byte, total int64, took time.Duration) []
 	dst = append(dst, ']')
 	dst = strconv.AppendInt(appendField(dst, "limit"), int64(q.limit), 10)
 	dst = strconv.AppendInt(appendField(dst, "startIndex"), int64(q.start), 10)
-	dst = appendFloat(appendField(dst, "time"), milliseconds(took), false)
+	dst = appendDouble(appendField(dst, "time"), milliseconds(took), false)
 	dst = strconv.AppendInt(appendField(dst, "totalResults"), total, 10)
 	return append(appendField(dst, "results"), '[')
 }

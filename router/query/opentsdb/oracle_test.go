@@ -149,14 +149,11 @@ func (q *oracleQuery) prepare(points map[int64]float64) map[int64]float64 {
 		for w, values := range windows {
 			seen[w] = naive(q.downsample, values)
 		}
-		if filled && len(seen) > 0 {
-			any := false
-			for w := range seen {
-				any = any || w <= q.end && (q.rate || w >= q.start)
-			}
-			if !any {
-				return nil
-			}
+		inRows := false
+		for t, v := range points {
+			inRows = inRows || t >= low && t < high && !math.IsNaN(v)
+		}
+		if filled && inRows {
 			first := (low + q.interval - 1) / q.interval * q.interval
 			for w := first; w <= q.end; w += q.interval {
 				if _, ok := seen[w]; !ok {

@@ -19,15 +19,24 @@ type pointWriter struct {
 	points    int64
 	pointsMax int64 // ≤ 0: no bound
 
-	open    bool    // the result has its head
-	timeMs  int64   // of the pending point, as it is written
-	value   float64 // of the pending point
-	written int     // points of the result
+	number  func(dst []byte, v float64, asString bool) []byte // writes values of the result
+	open    bool                                              // the result has its head
+	timeMs  int64                                             // of the pending point, as it is written
+	value   float64                                           // of the pending point
+	written int                                               // points of the result
 }
 
 func (o *pointWriter) start(sub *subQuery) {
 	o.sub = sub
 	o.asString = o.q.nanAsText && (sub.downsample == nil || sub.downsample.fill != fillNull)
+}
+
+// begin starts a result.
+func (o *pointWriter) begin(g *group) {
+	o.open, o.number = false, appendDouble
+	if g.integers(o.sub) {
+		o.number = appendFloat
+	}
 }
 
 // separate puts a comma between results.
@@ -69,13 +78,13 @@ func (o *pointWriter) flushPoint() error {
 		o.buf = append(o.buf, '[')
 		o.buf = strconv.AppendInt(o.buf, o.timeMs, 10)
 		o.buf = append(o.buf, ',')
-		o.buf = appendFloat(o.buf, o.value, o.asString)
+		o.buf = o.number(o.buf, o.value, o.asString)
 		o.buf = append(o.buf, ']')
 	} else {
 		o.buf = append(o.buf, '"')
 		o.buf = strconv.AppendInt(o.buf, o.timeMs, 10)
 		o.buf = append(o.buf, '"', ':')
-		o.buf = appendFloat(o.buf, o.value, o.asString)
+		o.buf = o.number(o.buf, o.value, o.asString)
 	}
 	return o.flushIfLong()
 }

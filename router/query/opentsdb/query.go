@@ -36,8 +36,10 @@ func (h *handler) query(a *answer, c *call) error {
 			return err
 		}
 		if len(fetches[i].columns) == 0 {
-			if err := h.checkMetric(c.Context(), x, &q.subs[i]); err != nil {
-				return err
+			for j := range q.subs[i].selectors {
+				if err := x.checkNames(c.Context(), &q.subs[i].selectors[j], http.StatusBadRequest); err != nil {
+					return err
+				}
 			}
 		}
 		samples += fetches[i].samples
@@ -108,27 +110,6 @@ func (h *handler) parseQuery(c *call) (*dataQuery, error) {
 	return q, nil
 }
 
-// checkMetric distinguishes an unknown metric from one without data in the range.
-func (h *handler) checkMetric(ctx context.Context, x *reader, sub *subQuery) error {
-	for i := range sub.selectors {
-		known, err := x.knowsMetric(ctx, sub.selectors[i].Database, sub.selectors[i].Metric)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return noSuchName("metrics", sub.selectors[i].Metric, http.StatusBadRequest)
-		}
-	}
-	return nil
-}
-
-// knowsMetric uses that of the names with a prefix the prefix itself is first. A shard
-// that is missing may know any metric.
-func (x *reader) knowsMetric(ctx context.Context, database, metric string) (bool, error) {
-	names, err := x.Metrics(ctx, database, metric, 1)
-	return len(names) == 1 && names[0] == metric || len(x.Missing()) > 0, err
-}
-
 // delete removes the samples of the range that was asked for.
 func (h *handler) delete(ctx context.Context, q *dataQuery) error {
 	for i := range q.subs {
@@ -155,7 +136,7 @@ func (h *handler) writeSub(ctx context.Context, out *pointWriter, sub *subQuery,
 	out.start(sub)
 	m := &merger{ctx: ctx, sub: sub, from: f.span.outFrom, to: f.span.outTo, entry: memory.entry}
 	for i := range groups {
-		out.open = false
+		out.begin(&groups[i])
 		emit := func(timeMs int64, value float64) error { return out.point(&groups[i], timeMs, value) }
 		if err := m.merge(groups[i].members, emit); err != nil {
 			return err

@@ -13,14 +13,16 @@ import (
 // milliseconds.
 func appendSummary(dst []byte, samples, points int64, storage, rest time.Duration) []byte {
 	dst = append(dst, `{"statsSummary":{`...)
+	dst = strconv.AppendInt(appendField(dst, "datapoints"), points, 10)
+	dst = strconv.AppendInt(appendField(dst, "rawDatapoints"), samples, 10)
 	for _, field := range []struct {
 		name  string
 		value float64
 	}{
-		{"datapoints", float64(points)}, {"rawDatapoints", float64(samples)}, {"aggregationTime", 0},
+		{"aggregationTime", 0},
 		{"serializationTime", milliseconds(rest)}, {"storageTime", milliseconds(storage)}, {"timeTotal", milliseconds(storage + rest)},
 	} {
-		dst = appendFloat(appendField(dst, field.name), field.value, false)
+		dst = appendDouble(appendField(dst, field.name), field.value, false)
 	}
 	return append(dst, '}', '}')
 }

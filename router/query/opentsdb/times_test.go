@@ -210,9 +210,9 @@ func TestCalendarQuery(t *testing.T) {
 		s.put([]byte{0, 1, 'm'}, float64(day/1000+hour*3600), 1)
 	}
 	const target = "/api/query?start=2024/03/09&end=2024/03/12&timezone=America/New_York&m=sum:1dc-"
-	const want = `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{"1709960400":24,"1710046800":23,"1710129600":24`
+	const want = `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{"1709960400":24.0,"1710046800":23.0,"1710129600":24.0`
 	s.want("GET", target+"sum:m", "", 200, want+`}}]`)
-	s.want("GET", target+"sum-zero:m", "", 200, want+`,"1710216000":0}}]`)
+	s.want("GET", target+"sum-zero:m", "", 200, want+`,"1710216000":0.0}}]`)
 	s.want("POST", "/api/query", `{"start":"2024/03/09","end":"2024/03/11-23:59","timezone":"America/New_York","useCalendar":true,"queries":[{"aggregator":"avg","metric":"m","downsample":"1d-count"}]}`, 200, want+`}}]`)
 }
 
