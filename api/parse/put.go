@@ -16,12 +16,14 @@ type PutOptions struct {
 	Partial    bool // as in LineOptions
 	InsideLine bool // as in LineOptions
 	PutsOnly   bool // nobody reads answers: a line that is no put is an error, not a command
+	Bare       bool // the word put may be left out, as in TickTock's datagrams: there are no commands
 }
 
 // Puts parses OpenTSDB put lines:
 //
 //	put <metric> <timestamp> <value> [<name>=<value> …]
 //
+// With Bare, lines without put, which are TickTock's datagrams, are taken, too.
 // A timestamp of up to ten digits is in seconds, a longer one in milliseconds; a
 // fraction of a second may follow a point. Other lines become Commands, or errors with PutsOnly; blank
 // lines are skipped. The rules are those of OpenTSDB 2.5 (PutDataPointRpc, Tags,
@@ -34,7 +36,7 @@ func Puts(b *Batch, body []byte, o PutOptions) (Rest, error) {
 	if err := b.reset(body); err != nil {
 		return Rest{}, err
 	}
-	p := putParser{b: b, pad: padded(body), end: len(body), limits: o.Limits.WithDefaults(), putsOnly: o.PutsOnly}
+	p := putParser{b: b, pad: padded(body), end: len(body), limits: o.Limits.WithDefaults(), putsOnly: o.PutsOnly, bare: o.Bare}
 	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
 	at := stream.start()
 	for at < p.end {
@@ -69,7 +71,7 @@ type putParser struct {
 	number uint32
 	limits Limits
 
-	putsOnly bool
+	putsOnly, bare bool
 
 	// The last timestamp that the fast path has read: where it is, with the
 	// space behind it, and its time.
@@ -85,10 +87,16 @@ const putWord = 'p' | 'u'<<8 | 't'<<16 | ' '<<24
 // start of the next line, or ok = false and has changed nothing.
 func (p *putParser) fast(at int) (next int, ok bool) {
 	pad := p.pad
-	if at+8 > len(pad) || uint32(load64(pad, at)) != putWord {
+	if at+8 > len(pad) {
 		return 0, false
 	}
 	metric := at + 4
+	if uint32(load64(pad, at)) != putWord {
+		if !p.bare {
+			return 0, false
+		}
+		metric = at
+	}
 	i, ok := wordEnd(pad, metric)
 	if !ok || pad[i] != ' ' || i == metric {
 		return 0, false
@@ -193,7 +201,8 @@ func (p *putParser) general(start, stop int) {
 	if command.Len() == 0 {
 		return
 	}
-	if string(line[command.Start:command.End]) != "put" {
+	put := string(line[command.Start:command.End]) == "put"
+	if !put && !p.bare {
 		if p.putsOnly {
 			b.AddError(&l, 1, KindSyntax, "not a put line", p.limits.ErrorsMax)
 			return
@@ -201,7 +210,10 @@ func (p *putParser) general(start, stop int) {
 		b.Commands = append(b.Commands, Command{Text: l.Text, Lines: len(b.Lines), Number: int(p.number)})
 		return
 	}
-	metric := nextWord(line, command.End)
+	metric := command
+	if put {
+		metric = nextWord(line, command.End)
+	}
 	timestamp := nextWord(line, metric.End)
 	value := nextWord(line, timestamp.End)
 	if value.Len() == 0 {

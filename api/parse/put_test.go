@@ -285,6 +285,40 @@ func TestPutsOnly(t *testing.T) {
 	}
 }
 
+// withPut puts the word put before each line that has something and lacks it.
+func withPut(body string) string {
+	lines := strings.Split(body, "\n")
+	for i, line := range lines {
+		words := slices.DeleteFunc(strings.Split(strings.TrimSuffix(line, "\r"), " "), func(w string) bool { return w == "" })
+		if len(words) > 0 && words[0] != "put" {
+			lines[i] = "put " + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// FuzzBarePuts holds what is said without the word put to what is said with it.
+func FuzzBarePuts(f *testing.F) {
+	f.Add("m 1700000000 20.15 device=d_17 sensor=s_3\nput m 1700000000 20.15 device=d_17 sensor=s_3\n  m.b  1700000000.5 1e5\r\nm 1 -5\n" +
+		"puts 1 1 a=b\nputm 1 1\n\nm\nm 1\nm 1 x\nversion\nput\nput 1 2 3\nPUT m 1 1\nm! 1 1 a=b\nm 1 1")
+	for _, seed := range putSeeds {
+		f.Add(strings.ReplaceAll(seed, "put ", ""))
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		want := referencePuts(withPut(body))
+		for _, memory := range []func(string) []byte{withRoom, exact} {
+			var b Batch
+			if _, err := Puts(&b, memory(body), PutOptions{Bare: true}); err != nil {
+				t.Fatal(err)
+			}
+			if d := difference(resultOf(&b, "db", Limits{}), want); d != "" || len(b.Commands) > 0 {
+				t.Fatalf("%q: %s (errors %v), %d commands", body, d, messages(&b), len(b.Commands))
+			}
+		}
+	})
+}
+
 // BenchmarkPuts parses lines with both kinds of line ends.
 func BenchmarkPuts(b *testing.B) {
 	for _, end := range []string{"\n", "\r\n"} {

@@ -16,7 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/parse"
 )
 
-// datagrams takes UDP datagrams: put lines or line protocol, one or more in each.
+// datagrams takes UDP datagrams: put lines, with or without the word put, or line protocol, one or more in each.
 // Nobody is answered. What arrived together is written together; meanwhile the
 // kernel's buffer fills, and what it drops is counted.
 type datagrams struct {
@@ -134,7 +134,7 @@ func (d *datagrams) write(lines []byte) {
 			if d.options.UDP.Format == UDPLine {
 				_, err = parse.Lines(b, lines, parse.LineOptions{Limits: limits, Precision: parse.PrecisionGuess, NowMs: nowMs})
 			} else {
-				_, err = parse.Puts(b, lines, parse.PutOptions{Limits: limits, PutsOnly: true})
+				_, err = parse.Puts(b, lines, parse.PutOptions{Limits: limits, Bare: true})
 			}
 			return err
 		},

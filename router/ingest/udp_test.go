@@ -29,7 +29,7 @@ func TestUDP(t *testing.T) {
 		send   []string
 		stored []string
 	}{
-		{"put", UDPPut, []string{"put m 1700000000 1 a=b", "put m 1700000001 2 a=b\nput m 1700000002 3 a=b\n", "", "bad", "put m 1700000003 4 a=b\r\n"},
+		{"put", UDPPut, []string{"put m 1700000000 1 a=b", "put m 1700000001 2 a=b\nput m 1700000002 3 a=b\n", "", "bad", "m 1700000003 4 a=b\r\n"},
 			[]string{"m{a=b} 1700000000000 1", "m{a=b} 1700000001000 2", "m{a=b} 1700000002000 3", "m{a=b} 1700000003000 4"}},
 		{"line", UDPLine, []string{"m,a=b value=1 1700000000", "bad", "m,a=b value=2 1700000001000\n"},
 			[]string{"m{a=b} 1700000000000 1", "m{a=b} 1700000001000 2"}},
