@@ -152,7 +152,7 @@ func groupsOf(all []map[string]string, filters []testFilter, explicit bool) map[
 			accepted = accepted && f.accepts(tags)
 		}
 		for name := range tags {
-			accepted = accepted && (!explicit || slices.ContainsFunc(filters, func(f testFilter) bool { return f.Tagk == name }))
+			accepted = accepted && (!explicit || len(filters) == 0 || slices.ContainsFunc(filters, func(f testFilter) bool { return f.Tagk == name }))
 		}
 		for _, tag := range []string{"x", "y"} {
 			if slices.ContainsFunc(filters, func(f testFilter) bool { return f.GroupBy && f.Tagk == tag }) {

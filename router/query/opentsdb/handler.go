@@ -62,7 +62,7 @@ func newHandler(o Options) *handler {
 		"query/last":     {both, true, h.last},
 		"suggest":        {both, true, h.suggest},
 		"search/lookup":  {both, true, h.lookup},
-		"aggregators":    {get, false, h.aggregators},
+		"aggregators":    {both, false, h.aggregators},
 		"config":         {both, false, h.showConfig},
 		"config/filters": {both, false, h.showFilters},
 		"version":        {both, false, h.showVersion},

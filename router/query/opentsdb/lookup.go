@@ -18,8 +18,8 @@ import (
 
 // lookupQuery is a request of /api/search/lookup (net.opentsdb.search.SearchQuery).
 type lookupQuery struct {
-	metric string // "" or *: any
-	tags   []lookupTag
+	metric string      // "" or *: any
+	tags   []lookupTag // nil: a body that does not name any
 	limit  int
 	start  int // results that are passed over
 }
@@ -221,6 +221,7 @@ func (c *call) parseLookup() (*lookupQuery, error) {
 // parseExpression reads metric{name=value,…}, where the metric may be left out.
 func (q *lookupQuery) parseExpression(text string) error {
 	metric := text
+	q.tags = []lookupTag{}
 	if open := slices.Index([]byte(text), '{'); open >= 0 {
 		metric = text[:open]
 		if closing(text[open:]) != len(text)-open-1 {
@@ -244,6 +245,9 @@ func (q *lookupQuery) parseBody(body []byte) error {
 		return badContent(err)
 	}
 	q.metric = string(b.Metric)
+	if b.Tags != nil {
+		q.tags = []lookupTag{}
+	}
 	for _, tag := range b.Tags {
 		t := lookupTag{string(tag.Key), string(tag.Value)}
 		if t.name == "" {
@@ -270,6 +274,18 @@ func (q *lookupQuery) appendHead(dst []byte, total int64, took time.Duration) []
 	if q.metric != "" {
 		dst = jsontext.AppendHTML(appendField(dst, "metric"), q.metric)
 	}
+	if q.tags != nil {
+		dst = q.appendTags(dst)
+	}
+	dst = strconv.AppendInt(appendField(dst, "limit"), int64(q.limit), 10)
+	dst = strconv.AppendInt(appendField(dst, "startIndex"), int64(q.start), 10)
+	dst = appendDouble(appendField(dst, "time"), milliseconds(took), false)
+	dst = strconv.AppendInt(appendField(dst, "totalResults"), total, 10)
+	return append(appendField(dst, "results"), '[')
+}
+
+// appendTags appends the tags that were asked for.
+func (q *lookupQuery) appendTags(dst []byte) []byte {
 	dst = append(appendField(dst, "tags"), '[')
 	for i, tag := range q.tags {
 		if i > 0 {
@@ -279,10 +295,5 @@ func (q *lookupQuery) appendHead(dst []byte, total int64, took time.Duration) []
 		dst = jsontext.AppendHTML(appendField(dst, "key"), tag.name)
 		dst = append(jsontext.AppendHTML(appendField(dst, "value"), tag.value), '}')
 	}
-	dst = append(dst, ']')
-	dst = strconv.AppendInt(appendField(dst, "limit"), int64(q.limit), 10)
-	dst = strconv.AppendInt(appendField(dst, "startIndex"), int64(q.start), 10)
-	dst = appendDouble(appendField(dst, "time"), milliseconds(took), false)
-	dst = strconv.AppendInt(appendField(dst, "totalResults"), total, 10)
-	return append(appendField(dst, "results"), '[')
+	return append(dst, ']')
 }

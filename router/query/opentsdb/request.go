@@ -91,7 +91,7 @@ func (q *subQuery) normalizeSelectors(meter *guard.Meter, database string) error
 	if len(q.tsuids) > 0 {
 		return nil // they take precedence over the metric
 	}
-	selector := scan.Selector{Database: database, Metric: q.metric, Exact: q.explicitTags}
+	selector := scan.Selector{Database: database, Metric: q.metric, Exact: q.explicitTags && len(q.filters) > 0}
 	for i := range q.filters {
 		matchers, err := q.filters[i].matchers(meter)
 		if err != nil {
