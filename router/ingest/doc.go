@@ -23,7 +23,8 @@
 // read was written; not reading is the back-pressure.
 //
 // A point is counted once: accepted, refused (with a reason that the client is
-// told where the protocol has a way to), skipped (text where a number is needed)
+// told where the protocol has a way to), skipped (text where a number is needed; the header
+// X-Tickmesh-Text-Fields of an answer counts such fields of line protocol)
 // or failed (the write as a whole gave an error). The four add up to the points
 // that were read. A line that is none of its protocol counts as one refused point;
 // a telnet command is no point.

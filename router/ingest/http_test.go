@@ -226,6 +226,23 @@ func TestWriteErrorsAre503(t *testing.T) {
 	}
 }
 
+// Text fields are left out without an error, and counted for who looks.
+func TestTextFieldsAreCounted(t *testing.T) {
+	for target, success := range map[string]int{"/write?db=d": 204, "/api/v2/write?bucket=d": 204, "/api/write?db=d": 200} {
+		for body, want := range map[string]string{
+			"m a=\"x\",b=1,c=\"y\" 1700000000000000000\nm a=\"x\" 1700000001000000000\n": "3",
+			"m a=\"x\" 1700000000000000000\n":                                            "1",
+			"m b=1 1700000000000000000\n":                                                "",
+		} {
+			r := start(t, nil)
+			response, text := r.post(t, request(target, body))
+			if got := response.Header.Get("X-Tickmesh-Text-Fields"); response.StatusCode != success || got != want {
+				t.Errorf("%s %q: %d %q %s, not %q", target, body, response.StatusCode, got, text, want)
+			}
+		}
+	}
+}
+
 // Series that the storage refuses are refused to the client; the rest is written.
 func TestRefusedSeries(t *testing.T) {
 	for target, want := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/valyala/fasthttp"
 
@@ -20,7 +21,10 @@ const (
 	headerInfluxBuild   = "X-Influxdb-Build"
 	headerInfluxError   = "X-Influxdb-Error"
 	headerInflux2Error  = "X-Platform-Error-Code"
-	contentInflux       = "application/json"
+	// headerTextFields counts the fields that were left out because they hold text, which is no error: collectors
+	// send such beside numbers, and drop all of what was refused in part.
+	headerTextFields = "X-Tickmesh-Text-Fields"
+	contentInflux    = "application/json"
 )
 
 // parseInflux1 takes the body of /write. `rp` names a retention policy, of which there is
@@ -109,6 +113,9 @@ func influxStatus(b *parse.Batch, err error) int {
 // success in the dialect of the path.
 func (f *front) answerLines(request *fasthttp.RequestCtx, fl *inFlightWrite, r result, err error, success int, fail func(status int, message string)) {
 	f.setCopies(request, r)
+	if r.skipped > 0 {
+		setField(request, headerTextFields, strconv.AppendInt(nil, int64(r.skipped), 10))
+	}
 	var b *parse.Batch
 	if fl != nil { // else err says why there was no room
 		b = fl.batch()
