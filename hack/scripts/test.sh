@@ -155,6 +155,8 @@ stage fuzz-short hack/scripts/fuzz.sh short
 if [ "$tier" = all ]; then
 	# shellcheck disable=SC2086
 	stage peers go_test peers -count=1 -race -tags invariants -timeout 40m -p 1 $peers
+	# The package's other tests, which compare with what OpenTSDB answered, are among the processes.
+	stage opentsdb go_test opentsdb -count=1 -timeout 40m -run TestOpenTSDB ./e2e/opentsdbdiff -args -live
 	stage scenarios go_test scenarios -count=1 -timeout 2h -run TestScenarios ./e2e/auditor -args -every
 	stage attack go_test attack -count=1 -timeout 2h ./e2e/attack -args -long
 	stage memory go_test memory -count=1 -timeout 1h ./e2e/memory -args -long

@@ -48,7 +48,7 @@
 //   - In seconds, one point of each second is written, the last.
 //   - A series has no rate before its second point; OpenTSDB lets a rate against
 //     zero at the epoch count there.
-//   - The percentiles epNNr3 and epNNr7 are what they are called.
+//   - The percentiles epNNr3 and epNNr7 are what they are called; OpenTSDB 2.4.1 computes both as pNN.
 //   - wildcard is anchored on both sides whatever its form; regexp is RE2.
 //   - Windows of a calendar never depend on where the data starts: see calendar.
 //   - The fill policy scalar takes its number: 1m-avg-scalar(5).
