@@ -92,7 +92,7 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 	seen := compareAll(t, startOurs(t, points), r.Asked)
 	for _, d := range differences() {
-		if seen[d.name] == 0 {
+		if seen[d.name] == 0 && !d.rare {
 			t.Errorf("%s: no answer differs so any more: it leaves the list", d.name)
 		}
 	}
@@ -181,16 +181,22 @@ func compareAll(t *testing.T, server *harness.Standalone, all []exchange) (passe
 		if q.Kind == "line" {
 			address = server.PutAddr
 		}
-		got, err := ask(address, asked(q))
-		if err != nil {
-			t.Fatalf("%s: %v", q, err)
+		var got answer
+		var reason, name string
+		for _, form := range asked(q) {
+			var err error
+			if got, err = ask(address, form); err != nil {
+				t.Fatalf("%s: %v", q, err)
+			}
+			if reason = compare(q, want, &got); reason == "" {
+				break
+			}
+			if name = onPurpose(q, want, &got, reason); name != "" {
+				passed[name]++
+				break
+			}
 		}
-		reason := compare(q, want, &got)
-		if reason == "" {
-			continue
-		}
-		if name := onPurpose(q, want, &got, reason); name != "" {
-			passed[name]++
+		if reason == "" || name != "" {
 			continue
 		}
 		if failures[q.Kind]++; failures[q.Kind] <= *shown {
@@ -201,21 +207,22 @@ func compareAll(t *testing.T, server *harness.Standalone, all []exchange) (passe
 	return passed
 }
 
-// asked returns a question as TickMesh is asked it: for NaN as text, as OpenTSDB writes it, where null is the default; and
-// for the percentiles as OpenTSDB computes them.
-func asked(q *question) *question {
+// asked returns a question in the forms of which one has OpenTSDB's answer: for NaN as text, as OpenTSDB writes it, where null
+// is the default; and for the percentiles epNNr3 and epNNr7 as OpenTSDB computes them, those of doubles as pNN.
+func asked(q *question) []*question {
 	changed := *q
-	if q.Kind == "query" || q.Kind == "post" {
-		estimated := regexp.MustCompile(`ep(\d+)r[37]`)
-		changed.Target, changed.Body = estimated.ReplaceAllString(q.Target, "p$1"), estimated.ReplaceAllString(q.Body, "p$1")
-	}
 	if path, _, _ := strings.Cut(q.Target, "?"); path == "/api/query" {
 		changed.Target += "&nan=string"
 		if path == q.Target {
 			changed.Target = path + "?nan=string"
 		}
 	}
-	return &changed
+	legacy, estimated := changed, regexp.MustCompile(`ep(\d+)r[37]`)
+	legacy.Target, legacy.Body = estimated.ReplaceAllString(changed.Target, "p$1"), estimated.ReplaceAllString(changed.Body, "p$1")
+	if legacy == changed || q.Kind != "query" && q.Kind != "post" {
+		return []*question{&changed}
+	}
+	return []*question{&legacy, &changed}
 }
 
 // load writes the points, half of them by HTTP, the others by lines, and waits until they can be read.
