@@ -19,6 +19,9 @@
 // Go's processors (Ps) than the machine, so that one is free for whoever becomes runnable. The kernel then shares out the
 // machine's, and takes that of a thread in a slot at once for a thread that wakes.
 //
+// On one processor Go has one P. Whoever computes in a slot there, or in the background, yields to all that is ready and readable
+// every 250 µs or so (Turn).
+//
 // Owners that wait take turns. Beside the slots there is one in reserve, for owners that have had little lately: their reads
 // that take longer than the allowance do not wait for those of others that cannot be paced.
 //

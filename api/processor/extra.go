@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// processorsMin is how many of Go's processors (Ps) a process has at least: with one, whoever syncs a
-	// file or does heavy work has all there is, and nobody is served meanwhile.
-	processorsMin = 2
-	// extraFactor is how many times as many Ps there are while heavy work and small work meet. A quarter of all Ps
-	// marks garbage, and heavy work holds all of the machine's but one: of twice as many, some are free.
+	// spared is how many of Go's processors (Ps) a process has at least where files are synced by calls that hold one.
+	spared = 2
+	// extraFactor is how many times as many Ps there are while heavy work and small work meet, and extraMin the least there are
+	// then. A quarter of all Ps marks garbage, and heavy work holds all of the machine's but one: of twice as many, some are free.
 	extraFactor = 2
+	extraMin    = 4
 	// extraKept is how long there are more Ps after heavy work and small work have met. To change their number stops all
 	// goroutines for tens of microseconds.
 	extraKept = 10 * time.Second
@@ -31,20 +31,22 @@ func ownProcessors() bool { return os.Getenv("GOMAXPROCS") != "" }
 // machine's processors, more threads at once would use it up sooner, and all would stand still until the next period.
 func mayRaise(quota float64) bool { return !ownProcessors() && quota >= float64(runtime.NumCPU()) }
 
-// Prepare prepares the process, before anything asks for the number of Ps: it has processorsMin at least.
-func Prepare() {
-	if !ownProcessors() {
-		lowerProcessors()
+// Prepare prepares the process, before anything asks for the number of Ps. Where syncs of files hold a P (syncsHold), there are two
+// at least, as nobody would be served meanwhile. A second P that nothing needs is dear on one processor: the kernel
+// lets the two threads take turns of a tick, 4 ms and more, and the request that one of them is at waits for so long.
+func Prepare(syncsHold bool) {
+	if syncsHold && !ownProcessors() && runtime.GOMAXPROCS(0) < spared {
+		runtime.GOMAXPROCS(spared)
 	}
 }
 
 // raiseProcessors makes more Ps than the machine, or the control group, has processors.
-func raiseProcessors() { runtime.GOMAXPROCS(extraFactor * runtime.GOMAXPROCS(0)) }
+func raiseProcessors() { runtime.GOMAXPROCS(max(extraFactor*runtime.GOMAXPROCS(0), extraMin)) }
 
-// lowerProcessors makes as many Ps as the machine, or the control group, has processors.
-func lowerProcessors() {
-	if runtime.SetDefaultGOMAXPROCS(); runtime.GOMAXPROCS(0) < processorsMin {
-		runtime.GOMAXPROCS(processorsMin)
+// lowerProcessors makes as many Ps as the machine, or the control group, has processors, but at least so many.
+func lowerProcessors(least int) {
+	if runtime.SetDefaultGOMAXPROCS(); runtime.GOMAXPROCS(0) < least {
+		runtime.GOMAXPROCS(least)
 	}
 }
 

@@ -105,26 +105,31 @@ func TestNoExtraForOneKindAlone(t *testing.T) {
 	})
 }
 
-// TestProcessHasMorePs: the pool of a process changes the number of Ps, and sets it back.
+// TestProcessHasMorePs: the pool of a process changes the number of Ps, and sets it back to what it was: those of the processors,
+// or two for one whose syncs hold a P.
 func TestProcessHasMorePs(t *testing.T) {
-	if ownProcessors() {
-		t.Setenv("GOMAXPROCS", "")
+	t.Setenv("GOMAXPROCS", "")
+	defer runtime.SetDefaultGOMAXPROCS()
+	for syncsHold, least := range map[bool]int{false: 1, true: spared} {
+		runtime.SetDefaultGOMAXPROCS()
+		processors := runtime.GOMAXPROCS(0)
+		Prepare(syncsHold)
+		before := runtime.GOMAXPROCS(0)
+		if before != max(processors, least) {
+			t.Errorf("%d Ps of %d processors, syncs hold one: %v", before, processors, syncsHold)
+		}
+		raiseProcessors()
+		if got := runtime.GOMAXPROCS(0); got != max(extraFactor*before, extraMin) {
+			t.Errorf("%d Ps of %d", got, before)
+		}
+		lowerProcessors(least)
+		if got := runtime.GOMAXPROCS(0); got != before {
+			t.Errorf("%d Ps again, there were %d", got, before)
+		}
 	}
-	Prepare()
 	before := runtime.GOMAXPROCS(0)
-	if before < processorsMin {
-		t.Errorf("%d Ps", before)
-	}
-	raiseProcessors()
-	if got := runtime.GOMAXPROCS(0); got != extraFactor*before {
-		t.Errorf("%d Ps of %d", got, before)
-	}
-	lowerProcessors()
-	if got := runtime.GOMAXPROCS(0); got != before {
-		t.Errorf("%d Ps again, there were %d", got, before)
-	}
 	t.Setenv("GOMAXPROCS", "3")
-	if p := NewOfProcess(); p.extra.raise != nil || p.Stats().Slots != before-1 {
+	if p := NewOfProcess(); p.extra.raise != nil || p.Stats().Slots != max(1, before-1) {
 		t.Error("it changes what the environment sets")
 	}
 }

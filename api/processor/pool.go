@@ -71,7 +71,8 @@ func NewOfProcess() *Pool {
 	p := New(max(1, runtime.GOMAXPROCS(0)-1))
 	p.reserve = true
 	if mayRaise(quota(os.DirFS("/"))) {
-		p.extra.raise, p.extra.lower = raiseProcessors, lowerProcessors
+		least := min(runtime.GOMAXPROCS(0), spared)
+		p.extra.raise, p.extra.lower = raiseProcessors, func() { lowerProcessors(least) }
 	}
 	return p
 }

@@ -35,6 +35,7 @@ type Work struct {
 	since   time.Time       // valid if running
 	began   time.Time       // when the slot was taken; valid if held
 	woken   time.Time       // when wakePoller did something, or the request began
+	turn    Turn            // while held
 }
 
 // Owner returns whose request it is; "": not known.
@@ -72,6 +73,9 @@ func (w *Work) Pace() {
 	w.wakePoller(now)
 	switch {
 	case w.held != nothing && w.mayKeep(now):
+		if w.turn.yield(now) {
+			w.since = time.Now()
+		}
 		return
 	case w.held != nothing:
 		w.giveUp()
@@ -150,6 +154,7 @@ func (w *Work) giveUp() {
 		if w.behind {
 			stepUp()
 		}
+		w.turn.Close()
 		w.pool.release(w.request, w.held, time.Since(w.began))
 		w.held = nothing
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/node/storage/flush"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
@@ -103,7 +104,11 @@ func (g *generations) flushGeneration(edit *manifest.Edit, number uint32) error 
 	}
 	pin := g.pages.Pin()
 	defer pin.Close()
-	flushed, err := flush.Generation(g.sorting, pin, number)
+	sorting := g.sorting
+	var turn processor.Turn
+	defer turn.Close()
+	sorting.Yield = turn.Yield
+	flushed, err := flush.Generation(sorting, pin, number)
 	if err != nil {
 		return err
 	}

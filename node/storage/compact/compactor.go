@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -216,7 +217,11 @@ func (c *Compactor) compact(ctx context.Context, job *segment.Job) (did bool, er
 	}
 	cuts := c.o.Cuts() // as they are now: what is hidden must not change during the merge
 	thin := thinCuts(job, v, &thinnable)
-	metas, err := segment.Merge(ctx, inputs, c.mergeOptions(job, v, &cuts, thin))
+	options := c.mergeOptions(job, v, &cuts, thin)
+	var turn processor.Turn
+	defer turn.Close()
+	options.Yield = turn.Yield
+	metas, err := segment.Merge(ctx, inputs, options)
 	var corrupt *segment.CorruptError
 	if errors.As(err, &corrupt) {
 		c.failures.Add(1)

@@ -50,6 +50,7 @@ type Options struct {
 	Stored                               func(shard uint16, id uint32, timesMs []int64) // called for samples that have been written
 	Corrupt                              func(error)                                    // called for pages that cannot be read
 	BeforeFinish                         func() error                                   // is called before segments are finished
+	Yield                                func()                                         // is called often, so that others may have the processor
 	Check                                bool                                           // of bounds: see invariants
 }
 
@@ -74,14 +75,14 @@ func Generation(o Options, pin *pagelog.Pin, generation uint32) (Result, error) 
 func newFlusher(o Options, pin *pagelog.Pin, generation uint32) *flusher {
 	sequence := manifest.SequenceOf(generation)
 	options := func(p segment.Partition) segment.Options {
-		return segment.Options{FS: o.FS, Dir: o.Files.Folder(), Partition: p, SequenceLow: sequence, SequenceHigh: sequence}
+		return segment.Options{FS: o.FS, Dir: o.Files.Folder(), Partition: p, SequenceLow: sequence, SequenceHigh: sequence, Yield: o.Yield}
 	}
 	// A tombstone that stands in this generation, which has ended, has been published by now.
 	v := o.Files.CurrentWithTombstones()
 	return &flusher{
 		o: o, stones: v.Tombstones, marks: v.LowWater, out: NewWriters(o.Files.Remove, o.SpanMax(), options),
 		sorter: pageSorter{
-			pin: pin, generation: generation, shards: o.Shards, check: o.Check,
+			pin: pin, generation: generation, shards: o.Shards, yield: o.Yield, check: o.Check,
 			bytesMax: min(max(o.GenerationBytesMax/sortShare, sortBytesMin), sortBytesMax, o.MaintenanceBytes/sortPart),
 		},
 	}

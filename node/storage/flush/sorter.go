@@ -17,9 +17,11 @@ type pageSorter struct {
 	pin        *pagelog.Pin
 	generation uint32
 	shards     int
-	bytesMax   int64 // of what is loaded; one series may be more: see load
-	check      bool  // of that bound: beyond it is a panic
+	bytesMax   int64  // of what is loaded; one series may be more: see load
+	yield      func() // see Options.Yield
+	check      bool   // of that bound: beyond it is a panic
 
+	passed   int // pages since the last call of yield
 	loaded   keyRange
 	pages    []sealedPage // in the order of the file
 	order    []uint64     // (key - loaded.from)<<placeBits | place in pages, sorted
@@ -95,6 +97,7 @@ const rangesOfShard = 256
 func (s *pageSorter) ranges() ([]keyRange, error) {
 	byShard := make([]keyRange, s.shards)
 	err := s.pin.Each(s.generation, func(_ pagelog.Ref, p pagelog.Page) error {
+		s.pass()
 		if int(p.Shard) < len(byShard) {
 			byShard[p.Shard].add(keyOf(p.Shard, p.ID), len(p.Payload))
 		}
@@ -106,6 +109,17 @@ func (s *pageSorter) ranges() ([]keyRange, error) {
 	ranges, err := s.refine(byShard)
 	s.reserve(ranges)
 	return ranges, err
+}
+
+// pagesInTurn is how many pages are passed between two calls of yield: tens of microseconds.
+const pagesInTurn = 256
+
+// pass counts a page that is passed, and lets others have the processor now and then.
+func (s *pageSorter) pass() {
+	if s.passed++; s.passed >= pagesInTurn && s.yield != nil {
+		s.passed = 0
+		s.yield()
+	}
 }
 
 // reserve makes room for the largest of the ranges at once, so that nothing grows.
@@ -146,6 +160,7 @@ func (s *pageSorter) cut(r *keyRange) ([]keyRange, error) {
 	width := (r.to-r.from)/rangesOfShard + 1
 	parts := make([]keyRange, rangesOfShard)
 	err := s.pin.EachOf(s.generation, nil, func(_ pagelog.Ref, p pagelog.Page) error {
+		s.pass()
 		if k := keyOf(p.Shard, p.ID); r.has(k) {
 			parts[(k-r.from)/width].add(k, len(p.Payload))
 		}
@@ -164,7 +179,10 @@ var errMorePages = errors.New("the file of pages has changed while it was sorted
 // payloads of a single series that does not fit stay in the file.
 func (s *pageSorter) load(r *keyRange) error {
 	s.loaded = *r
-	wanted := func(shard uint16, id uint32) bool { return r.has(keyOf(shard, id)) }
+	wanted := func(shard uint16, id uint32) bool {
+		s.pass()
+		return r.has(keyOf(shard, id))
+	}
 	if err := s.read(wanted); err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 type sectionWriter struct {
 	out     *output
 	encoder *codec.BlockEncoder
-	meta    *Meta // of the file: partition, size of blocks, rollups
+	meta    *Meta  // of the file: partition, size of blocks, rollups
+	yield   func() // see Options.Yield
 
 	info   ShardInfo
 	digest uint64
@@ -161,6 +162,9 @@ func (s *sectionWriter) note(block *blockRef) {
 	s.entry = append(s.entry, *block)
 	if len(s.entry) == entryBlocksMax {
 		s.commitEntry()
+	}
+	if s.yield != nil {
+		s.yield()
 	}
 }
 

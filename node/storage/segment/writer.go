@@ -23,6 +23,9 @@ type Options struct {
 	Thinned                   bool // with Rollups: samples may be left out of which the rollups tell, see MergeOptions.ThinBefore
 	Rollups                   bool // build rollups by hour and, of a partition of a day or more, by day; and digests by day
 
+	// Yield, if not nil, is called after each block, so that others may have the processor.
+	Yield func()
+
 	// Scratch, when given, names a file for the life of this process: it keeps the name
 	// with TemporarySuffix behind it, and is not made durable.
 	Scratch string
@@ -84,6 +87,7 @@ func Create(o Options) (*Writer, error) {
 	}
 	w.out = output{file: file, scratch: o.Scratch != ""}
 	w.section.init(&w.out, &w.encoder, &w.meta)
+	w.section.yield = o.Yield
 	w.out.write(appendHeader(nil, &meta))
 	return w, nil
 }

@@ -25,6 +25,17 @@ type syncs struct {
 
 func newSyncs() *syncs { return &syncs{free: make(chan *asyncSync, asyncSyncsMax)} }
 
+// SyncsApart reports whether the kernel syncs files in threads of its own, so that no P is held meanwhile.
+func SyncsApart() bool {
+	s := newSyncs()
+	file, err := unix.MemfdCreate("", unix.MFD_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(file)
+	return s.fdatasync(file) == nil && !s.off.Load()
+}
+
 // fdatasync makes data and size of an open file durable.
 func (s *syncs) fdatasync(fd int) error {
 	a := s.take()

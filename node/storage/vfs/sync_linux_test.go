@@ -38,6 +38,18 @@ func TestAsyncSync(t *testing.T) {
 	}
 }
 
+// TestSyncsApart: what it reports is what syncs of files do.
+func TestSyncsApart(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	must(t, err)
+	defer file.Close()
+	s := newSyncs()
+	must(t, s.fdatasync(int(file.Fd())))
+	if SyncsApart() == s.off.Load() {
+		t.Errorf("syncs apart: %v, and asynchronous syncs are off: %v", SyncsApart(), s.off.Load())
+	}
+}
+
 // TestAsyncSyncFails: the error of a sync that the kernel took is that of its end, and the next one is its own.
 func TestAsyncSyncFails(t *testing.T) {
 	a, err := newAsyncSync()
