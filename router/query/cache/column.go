@@ -18,6 +18,11 @@ type column struct {
 	values   []float64  // of one window after the other
 	windows  int        // in all
 	everyone int        // floats of each window
+
+	// What runs and counts are in while there is one of each, as most series have: reads of many series wait for memory
+	// wherever a pointer leads.
+	oneRun   [1]run
+	oneCount [1]countRun
 }
 
 // run is windows without a gap between them.
@@ -35,7 +40,7 @@ type countRun struct {
 // The memory of things, about.
 const (
 	runBytes    = 16
-	columnBytes = 96 + 16 + 48 // with its key's header and its place in a map
+	columnBytes = 128 + 16 + 56 // with its key's header and its places in a list and a map
 )
 
 // floatsOf returns the columns of a chunk that hold the aggregates asked for, but the count.
@@ -61,7 +66,24 @@ func newColumn(asked scan.Aggregate, ref series.Ref) *column {
 
 // bytes returns the memory of the column, without its key.
 func (c *column) bytes() int64 {
-	return columnBytes + int64(cap(c.values))*8 + int64(cap(c.runs)+cap(c.counts))*runBytes
+	bytes := columnBytes + int64(cap(c.values))*8
+	for _, length := range [...]int{cap(c.runs), cap(c.counts)} {
+		if length > 1 {
+			bytes += int64(length) * runBytes
+		}
+	}
+	return bytes
+}
+
+// moveTo makes another column of this one, which is not used any more.
+func (c *column) moveTo(to *column) {
+	*to = *c
+	if len(c.runs) <= 1 {
+		to.runs = append(to.oneRun[:0], c.runs...)
+	}
+	if len(c.counts) <= 1 {
+		to.counts = append(to.oneCount[:0], c.counts...)
+	}
 }
 
 // appendChunk takes windows i to j of a chunk, which come after all that are there.
@@ -82,10 +104,14 @@ func (c *column) appendChunk(g grid, asked scan.Aggregate, chunk *scan.Chunk, i,
 
 // begin notes the next window.
 func (c *column) begin(number, count int64, counted bool) {
-	if n := len(c.runs); n == 0 || c.runs[n-1].first+int64(c.windows-c.runs[n-1].position) != number {
+	if n := len(c.runs); n == 0 {
+		c.runs = append(c.oneRun[:0], run{number, c.windows})
+	} else if c.runs[n-1].first+int64(c.windows-c.runs[n-1].position) != number {
 		c.runs = append(c.runs, run{number, c.windows})
 	}
-	if n := len(c.counts); counted && (n == 0 || c.counts[n-1].count != count) {
+	if n := len(c.counts); counted && n == 0 {
+		c.counts = append(c.oneCount[:0], countRun{count, c.windows})
+	} else if counted && c.counts[n-1].count != count {
 		c.counts = append(c.counts, countRun{count, c.windows})
 	}
 	c.windows++
@@ -192,6 +218,7 @@ func (c *column) part(within span) *column {
 	if i > 0 || cap(c.values) > len(out.values)+len(out.values)/8 { // what is left out should not be kept
 		out.values = append([]float64(nil), out.values...)
 	}
+	out.runs, out.counts = out.oneRun[:0], out.oneCount[:0]
 	for r := range c.runs {
 		first := c.runs[r].position
 		if r+1 < len(c.runs) && c.runs[r+1].position <= i || first >= j {

@@ -31,7 +31,7 @@ type entry struct {
 // keyed is a series' column. Columns are read and appended to under the entry's lock.
 type keyed struct {
 	key string
-	*column
+	column
 }
 
 // view is an entry at one moment. Windows of it, and series that have some, stay.
@@ -55,13 +55,15 @@ func (e *entry) find(key []byte) (place int, found bool) {
 	return place, found
 }
 
-// add adds a column for a series that has none. The lock is held, or nobody else has e.
+// add adds a column, which is not used any more, for a series that has none. The lock is held, or nobody else has e.
 func (e *entry) add(key string, c *column) {
 	if e.mu.index == nil {
 		e.mu.index = map[string]int{}
 	}
 	e.mu.index[key] = len(e.mu.series)
-	e.mu.series = append(e.mu.series, &keyed{key, c})
+	added := &keyed{key: key}
+	c.moveTo(&added.column)
+	e.mu.series = append(e.mu.series, added)
 }
 
 // confirm takes newer marks that stand for all windows up to one, if that is still the end.
@@ -87,10 +89,10 @@ func (e *entry) extend(behind span, marks []scan.Mark, recorded []map[string]*co
 			place, found := e.mu.index[key]
 			if !found {
 				e.add(key, c)
-				bytes += c.bytes() + int64(len(key))
+				bytes += e.mu.series[len(e.mu.series)-1].bytes() + int64(len(key))
 				continue
 			}
-			mine := e.mu.series[place].column
+			mine := &e.mu.series[place].column
 			bytes -= mine.bytes()
 			mine.appendColumn(c, counted)
 			bytes += mine.bytes()
@@ -110,7 +112,7 @@ func (e *entry) part(within span, marks []scan.Mark) *entry {
 	for _, s := range e.mu.series {
 		if c := s.part(within); c.windows > 0 {
 			out.add(s.key, c)
-			out.bytes += c.bytes() + int64(len(s.key))
+			out.bytes += out.mu.series[len(out.mu.series)-1].bytes() + int64(len(s.key))
 		}
 	}
 	return out
@@ -132,26 +134,20 @@ func (e *entry) wanted(windows int64, turn bool) (trim bool, width int64) {
 	return e.mu.span.to-e.mu.span.from > width+width/4, width
 }
 
-// read fills a chunk with windows of a series that lie within a span, none when there are
-// no more. Next is where to go on; 0: at the first.
-func (e *entry) read(c *column, within span, at int, chunk *scan.Chunk) (ref series.Ref, next int) {
+// read fills a chunk with windows of a series that lie within a span, none if it has none. Next is where to go on, 0 at
+// the first; more reports whether there is something.
+func (e *entry) read(c *column, within span, at int, chunk *scan.Chunk) (ref series.Ref, next int, more bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	at = max(at, c.position(within.from))
-	next = min(c.position(within.to), at+chunkWindowsMax)
+	end := c.position(within.to)
+	next = min(end, at+chunkWindowsMax)
 	if next <= at {
 		chunk.Times = chunk.Times[:0]
-		return c.ref, at
+		return c.ref, at, false
 	}
 	c.fill(e.grid, e.asked, at, next, chunk)
-	return c.ref, next
-}
-
-// has reports whether a series has windows within a span.
-func (e *entry) has(c *column, within span) bool {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return c.position(within.from) < c.position(within.to)
+	return c.ref, next, next < end
 }
 
 // chunkWindowsMax bounds the chunks that are given.

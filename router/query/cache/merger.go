@@ -121,39 +121,58 @@ func (m *merger) behind(number int, chunk *scan.Chunk) error {
 
 // begin emits what a series has before what comes behind.
 func (m *merger) begin(number int, key series.Key) error {
-	if most := m.question.request.Limits.SeriesMax; m.seriesGiven.Add(1) > most && most > 0 {
-		return m.fail(&scan.LimitError{What: "series", Limit: most})
-	}
-	w := &m.workers[number]
-	w.chunk.Key = key
-	if f := m.fronts[string(key)]; f != nil {
-		f.given = true
-		w.chunk.Ref = f.ref
-		f.fill(m.question.grid, m.entry.asked, 0, f.windows, &w.chunk)
-		if err := m.give(number, &w.chunk); err != nil {
-			return err
-		}
+	if err := m.open(number, key); err != nil {
+		return err
 	}
 	place, found := m.entry.find(key)
 	if !found || place >= len(m.series) { // it came later than the view
 		return nil
 	}
 	m.given[place] = true
-	return m.giveKept(number, m.series[place].column)
+	w := &m.workers[number]
+	return m.giveKept(number, place, m.read(w, place, 0))
 }
 
-func (m *merger) giveKept(number int, c *column) error {
+// open counts a series, and emits its front.
+func (m *merger) open(number int, key series.Key) error {
+	if most := m.question.request.Limits.SeriesMax; m.seriesGiven.Add(1) > most && most > 0 {
+		return m.fail(&scan.LimitError{What: "series", Limit: most})
+	}
 	w := &m.workers[number]
-	for next := 0; ; {
-		w.chunk.Ref, next = m.entry.read(c, m.kept, next, &w.chunk)
-		if len(w.chunk.Times) == 0 {
-			return nil
-		}
+	w.chunk.Key = key
+	f := m.fronts[string(key)]
+	if f == nil {
+		return nil
+	}
+	f.given = true
+	w.chunk.Ref = f.ref
+	f.fill(m.question.grid, m.entry.asked, 0, f.windows, &w.chunk)
+	return m.give(number, &w.chunk)
+}
+
+// progress is how far the windows of a series are read.
+type progress struct {
+	next int
+	more bool // there are some behind
+}
+
+// read reads windows that are kept of a series into the chunk of a worker.
+func (m *merger) read(w *worker, place, next int) (p progress) {
+	w.chunk.Ref, p.next, p.more = m.entry.read(&m.series[place].column, m.kept, next, &w.chunk)
+	return p
+}
+
+// giveKept emits the windows that have been read of a series, and those that are behind them.
+func (m *merger) giveKept(number, place int, p progress) error {
+	w := &m.workers[number]
+	for len(w.chunk.Times) > 0 {
 		m.fromCache.Add(int64(len(w.chunk.Times)))
-		if err := m.give(number, &w.chunk); err != nil {
+		if err := m.give(number, &w.chunk); err != nil || !p.more {
 			return err
 		}
+		p = m.read(w, place, p.next)
 	}
+	return nil
 }
 
 func (m *merger) give(number int, chunk *scan.Chunk) error {
@@ -184,23 +203,21 @@ func (m *merger) rest(ctx context.Context) error {
 	work := func(number int) error {
 		for !m.visitorFailed.Load() {
 			i := int(next.Add(1)) - 1
-			var key string
-			switch {
-			case i >= len(m.series)+len(fronts):
+			if i >= len(m.series)+len(fronts) {
 				return nil
-			case i >= len(m.series):
-				key = fronts[i-len(m.series)]
-			case m.given[i] || m.fronts[m.series[i].key] == nil && !m.entry.has(m.series[i].column, m.kept):
-				continue
-			default:
-				key = m.series[i].key
 			}
 			if err := ctx.Err(); err != nil {
 				return m.fail(err)
 			}
-			w := &m.workers[number]
-			w.key = append(w.key[:0], key...)
-			if err := m.begin(number, w.key); err != nil {
+			var err error
+			if i < len(m.series) {
+				err = m.giveRest(number, i)
+			} else {
+				w := &m.workers[number]
+				w.key = append(w.key[:0], fronts[i-len(m.series)]...)
+				err = m.open(number, w.key)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -213,6 +230,30 @@ func (m *merger) rest(ctx context.Context) error {
 	errs[0] = work(0)
 	group.Wait()
 	return firstCause(errs)
+}
+
+// giveRest emits a series of the entry, unless it was given, or has nothing.
+func (m *merger) giveRest(number, place int) error {
+	if m.given[place] {
+		return nil
+	}
+	w, key := &m.workers[number], m.series[place].key
+	if len(m.fronts) > 0 && m.fronts[key] != nil {
+		w.key = append(w.key[:0], key...)
+		if err := m.open(number, w.key); err != nil {
+			return err
+		}
+		return m.giveKept(number, place, m.read(w, place, 0))
+	}
+	p := m.read(w, place, 0)
+	if len(w.chunk.Times) == 0 {
+		return nil
+	}
+	w.key = append(w.key[:0], key...)
+	if err := m.open(number, w.key); err != nil {
+		return err
+	}
+	return m.giveKept(number, place, p)
 }
 
 // firstCause prefers an error to the end that a visitor has wished for.

@@ -60,7 +60,11 @@ func (h *handler) run(ctx context.Context, x *reader, q *dataQuery, sub *subQuer
 			if err := workers[w].finish(); err != nil {
 				return nil, err
 			}
-			f.columns = append(f.columns, workers[w].columns...)
+			if len(f.columns) == 0 {
+				f.columns = workers[w].columns
+			} else {
+				f.columns = append(f.columns, workers[w].columns...)
+			}
 			f.samples += workers[w].samples
 		}
 	}

@@ -30,6 +30,13 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 	if sub.aggregator.selection == selectAll {
 		return singles(columns, memory)
 	}
+	if len(sub.groupBy) == 0 && len(columns) > 0 {
+		g, err := whole(columns, memory)
+		if err != nil {
+			return nil, err
+		}
+		return keepWanted([]group{g}, sub, memory)
+	}
 	var (
 		groups []group
 		values [][]byte // of the groups, as length-prefixed parts
@@ -74,10 +81,33 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 	for i, at := range order {
 		sorted[i] = groups[at]
 	}
+	return keepWanted(sorted, sub, memory)
+}
+
+// keepWanted leaves out of groups what the function does not want.
+func keepWanted(groups []group, sub *subQuery, memory *holding) ([]group, error) {
 	if sub.aggregator.selection == selectTop || sub.aggregator.selection == selectBottom {
-		return keepSome(sorted, &sub.aggregator, memory)
+		return keepSome(groups, &sub.aggregator, memory)
 	}
-	return sorted, nil
+	return groups, nil
+}
+
+// whole makes one group of all columns, of which there is at least one.
+func whole(columns []column, memory *holding) (group, error) {
+	g := group{members: columns}
+	var tags []series.Tag
+	for i := range columns {
+		_, _, parsed, err := columns[i].key.Parts(tags[:0])
+		if err != nil {
+			return group{}, err
+		}
+		if tags = parsed; i == 0 {
+			g.tags = slices.Clone(tags)
+		} else {
+			g.merge(tags)
+		}
+	}
+	return g, memory.take(groupBytes + tagBytes*int64(len(g.tags)) + memberBytes*int64(len(columns)-1))
 }
 
 // name returns the metric of a result.
