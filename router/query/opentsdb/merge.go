@@ -178,9 +178,13 @@ func (m *merger) union(members []column) (times []int64, owned int, err error) {
 		m.entry.Give(int64(8 * ownedLeft))
 		return nil, 0, err
 	}
-	if sameTimes(left, right) {
+	if hasTimes(left, right) {
 		m.entry.Give(int64(8 * ownedRight))
 		return left, ownedLeft, nil
+	}
+	if hasTimes(right, left) {
+		m.entry.Give(int64(8 * ownedLeft))
+		return right, ownedRight, nil
 	}
 	owned = len(left) + len(right)
 	if err = m.entry.Take(int64(8 * owned)); err == nil {
@@ -193,8 +197,26 @@ func (m *merger) union(members []column) (times []int64, owned int, err error) {
 	return mergeTimes(make([]int64, 0, owned), left, right), owned, nil
 }
 
-func sameTimes(a, b []int64) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
+// hasTimes reports whether all of b, which is sorted like a, are in a: series that begin or end in the middle have part of the times
+// of the others.
+func hasTimes(a, b []int64) bool {
+	if len(a) < len(b) {
+		return false
+	}
+	if len(b) == 0 || len(a) == len(b) && &a[0] == &b[0] {
+		return true
+	}
+	at := 0
+	for _, timeMs := range b {
+		for at < len(a) && a[at] < timeMs {
+			at++
+		}
+		if at == len(a) || a[at] != timeMs {
+			return false
+		}
+		at++
+	}
+	return true
 }
 
 // mergeTimes appends the sorted union of two sorted lists to dst.
