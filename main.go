@@ -24,14 +24,13 @@ import (
 	etcdcommand "github.com/tickmesh/tickmesh/api/shardmap/etcdserver/command"
 	"github.com/tickmesh/tickmesh/api/transport"
 	nodecommand "github.com/tickmesh/tickmesh/node/command"
-	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	draincommand "github.com/tickmesh/tickmesh/operator/drain/command"
 	routercommand "github.com/tickmesh/tickmesh/router/command"
 )
 
 func main() {
 	net.DefaultResolver = transport.NewResolver() // for all that resolves names, before it begins
-	processor.Prepare(!vfs.SyncsApart())
+	processor.Prepare()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {

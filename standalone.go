@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/node"
@@ -22,6 +23,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/member"
 	"github.com/tickmesh/tickmesh/node/service"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/router/cluster"
 	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/server"
@@ -64,6 +66,9 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 	}
 	if err := refuseLocalCluster(s.DataDir); err != nil {
 		return err
+	}
+	if vfs.SyncsApart() {
+		processor.Share()
 	}
 	start := time.Now()
 	n, err := member.OpenAlone(s.NodeOptions(plan, s.shards, &s.SeriesLimitFlags, rules, logger, points))

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// spared is how many of Go's processors (Ps) a process has at least where files are synced by calls that hold one.
+	// spared is how many of Go's processors (Ps) a process has at least, but for Share: with one, whoever syncs a
+	// file or does heavy work has all there is, and nobody is served meanwhile.
 	spared = 2
 	// extraFactor is how many times as many Ps there are while heavy work and small work meet, and extraMin the least there are
 	// then. A quarter of all Ps marks garbage, and heavy work holds all of the machine's but one: of twice as many, some are free.
@@ -31,12 +32,19 @@ func ownProcessors() bool { return os.Getenv("GOMAXPROCS") != "" }
 // machine's processors, more threads at once would use it up sooner, and all would stand still until the next period.
 func mayRaise(quota float64) bool { return !ownProcessors() && quota >= float64(runtime.NumCPU()) }
 
-// Prepare prepares the process, before anything asks for the number of Ps. Where syncs of files hold a P (syncsHold), there are two
-// at least, as nobody would be served meanwhile. A second P that nothing needs is dear on one processor: the kernel
-// lets the two threads take turns of a tick, 4 ms and more, and the request that one of them is at waits for so long.
-func Prepare(syncsHold bool) {
-	if syncsHold && !ownProcessors() && runtime.GOMAXPROCS(0) < spared {
+// Prepare prepares a process, before anything asks for the number of Ps: it has two at least.
+func Prepare() {
+	if !ownProcessors() && runtime.GOMAXPROCS(0) < spared {
 		runtime.GOMAXPROCS(spared)
+	}
+}
+
+// Share leaves a process on one processor one P, and more only while its Pool wants them. It is for processes whose heavy work is in a
+// Pool and whose syncs of files hold no P, before anything asks for the number of Ps. A second P that nothing needs is dear
+// there: the kernel lets the two threads take turns of a tick, 4 ms and more, and the request that one is at waits for so long.
+func Share() {
+	if mayRaise(quota(os.DirFS("/"))) {
+		runtime.SetDefaultGOMAXPROCS()
 	}
 }
 

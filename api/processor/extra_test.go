@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -105,18 +106,24 @@ func TestNoExtraForOneKindAlone(t *testing.T) {
 	})
 }
 
-// TestProcessHasMorePs: the pool of a process changes the number of Ps, and sets it back to what it was: those of the processors,
-// or two for one whose syncs hold a P.
+// TestProcessHasMorePs: the pool of a process changes the number of Ps, and sets it back to what it was: two at least, or as many as
+// there are processors of a process that shares them.
 func TestProcessHasMorePs(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "")
 	defer runtime.SetDefaultGOMAXPROCS()
-	for syncsHold, least := range map[bool]int{false: 1, true: spared} {
-		runtime.SetDefaultGOMAXPROCS()
-		processors := runtime.GOMAXPROCS(0)
-		Prepare(syncsHold)
+	runtime.SetDefaultGOMAXPROCS()
+	processors := runtime.GOMAXPROCS(0)
+	for _, shares := range []bool{false, true} {
+		Prepare()
+		least := spared
+		if shares {
+			if Share(); mayRaise(quota(os.DirFS("/"))) {
+				least = 1
+			}
+		}
 		before := runtime.GOMAXPROCS(0)
 		if before != max(processors, least) {
-			t.Errorf("%d Ps of %d processors, syncs hold one: %v", before, processors, syncsHold)
+			t.Errorf("%d Ps of %d processors, shared: %v", before, processors, shares)
 		}
 		raiseProcessors()
 		if got := runtime.GOMAXPROCS(0); got != max(extraFactor*before, extraMin) {

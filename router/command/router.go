@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/router/cluster"
@@ -82,6 +83,7 @@ func New() *cobra.Command {
 }
 
 func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdout io.Writer) error {
+	processor.Share()
 	store, err := s.OpenStore(&s.PeerTLS, shardmap.Seen{}, logger)
 	if err != nil {
 		return err
