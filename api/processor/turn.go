@@ -7,7 +7,7 @@ import (
 
 const (
 	// turnLeast is how long a goroutine computes between two yields: what small work waits at most while nothing else is at work.
-	// A yield that finds nobody takes 2 µs.
+	// A yield that finds nobody takes some microseconds (BenchmarkTurnYield).
 	turnLeast = 250 * time.Microsecond
 	// turnMost bounds turns, which are as long as the last wait was: half of the time is for who yields, so that it ends.
 	turnMost = 2 * time.Millisecond
