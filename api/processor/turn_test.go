@@ -1,27 +1,32 @@
 package processor
 
 import (
-	"net"
+	"os"
 	"runtime"
 	"testing"
 	"time"
 )
 
-// TestTurnLetsTheNetworkGoFirst: on a single P a goroutine that computes and yields does not keep one that waits for a
-// connection waiting until the runtime's monitor looks.
+// TestTurnLetsTheNetworkGoFirst: on a single P a goroutine that computes and yields does not keep one that waits for
+// the poller waiting until the runtime's monitor looks.
 func TestTurnLetsTheNetworkGoFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	client, server := connectionPair(t)
+	from, to, err := os.Pipe() // whose bytes are there as soon as they are written
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	defer to.Close()
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
 		var b [1]byte
-		if _, err := server.Read(b[:]); err != nil {
+		if _, err := from.Read(b[:]); err != nil {
 			t.Error(err)
 		}
 	}()
 	runtime.Gosched() // it waits for the network now
-	if _, err := client.Write([]byte{1}); err != nil {
+	if _, err := to.Write([]byte{1}); err != nil {
 		t.Fatal(err)
 	}
 	var turn Turn
@@ -41,25 +46,6 @@ func TestTurnLetsTheNetworkGoFirst(t *testing.T) {
 			turns++
 		}
 	}
-}
-
-func connectionPair(t *testing.T) (client, server net.Conn) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	if client, err = net.Dial("tcp", listener.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	if server, err = listener.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		client.Close()
-		server.Close()
-	})
-	return client, server
 }
 
 func BenchmarkTurnYield(b *testing.B) {

@@ -164,6 +164,33 @@ func TestOrderIsRefused(t *testing.T) {
 	}
 }
 
+// TestYields: who writes or merges a segment yields after each block, whether blocks are encoded or copied.
+func TestYields(t *testing.T) {
+	fs, dir := memFS(t)
+	partition := testPartition(SpanTwoHours)
+	yields := 0
+	o := Options{FS: fs, Dir: dir, Partition: partition, BlockSamples: 2, Yield: func() { yields++ }}
+	var inputs []*Reader
+	for sequence := range uint64(2) {
+		want := model{}
+		for i := range int64(8) {
+			want.put(seriesKey{1, uint32(sequence)}, partition.StartMs+i, float64(i))
+		}
+		o.SequenceLow, o.SequenceHigh, yields = sequence, sequence, 0
+		meta := want.write(t, o, 1<<20)
+		if yields != 4 {
+			t.Errorf("%d yields of 4 blocks", yields)
+		}
+		r := openSegment(t, fs, dir, &meta)
+		defer release(t, r)
+		inputs = append(inputs, r)
+	}
+	o.Level, yields = 1, 0
+	if _, err := Merge(t.Context(), inputs, MergeOptions{Options: o}); err != nil || yields != 8 {
+		t.Errorf("%d yields of 8 blocks, %v", yields, err)
+	}
+}
+
 func TestEmptyAndAborted(t *testing.T) {
 	mem, dir := memFS(t)
 	o := Options{FS: mem, Dir: dir, Partition: testPartition(SpanTwoHours)}
