@@ -72,6 +72,12 @@ retention-rules:
 				if rule.Retention != c.want {
 					t.Errorf("%s %s: %v, want %v", c.database, c.metric, rule.Retention, c.want)
 				}
+				now := time.Date(2026, 11, 27, 13, 14, 15, 16, time.UTC)
+				from, all := r.RawFrom(canonical(c.database), c.metric, now)
+				wanted := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC).Add(-c.want)
+				if all != (c.want == Unlimited) || !all && !from.Equal(wanted) {
+					t.Errorf("%s %s: all samples from %v on (%v), want %v", c.database, c.metric, from, all, wanted)
+				}
 				break
 			}
 		}

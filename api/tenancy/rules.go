@@ -93,6 +93,30 @@ func (r *Rules) RawRules() []RetentionRule {
 	return r.list(func(s *settings) time.Duration { return s.raw }, func(rule *retentionRule) time.Duration { return cmp.Or(rule.raw, Unlimited) })
 }
 
+// RawOf is RetentionOf of how long all samples are kept. 0 and Unlimited: as long as any.
+func (r *Rules) RawOf(database, metric string) time.Duration {
+	if r == nil {
+		return 0
+	}
+	for i := range r.retention {
+		rule := &r.retention[i]
+		if rule.database.matches(display(database)) && rule.metric.matches(metric) {
+			return rule.raw
+		}
+	}
+	return cmp.Or(r.databases[database].raw, r.defaults.raw)
+}
+
+// RawFrom returns since when all samples of a metric are kept at a time: the start of a day (UTC). All: they are kept as long
+// as any.
+func (r *Rules) RawFrom(database, metric string, now time.Time) (from time.Time, all bool) {
+	raw := r.RawOf(database, metric)
+	if raw <= 0 {
+		return time.Time{}, true
+	}
+	return now.Add(-raw).UTC().Truncate(24 * time.Hour), false
+}
+
 // SaysRaw reports whether the rules name any time for which all samples are kept.
 func (r *Rules) SaysRaw() bool {
 	return r != nil && (r.defaults.raw != 0 ||

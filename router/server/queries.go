@@ -190,6 +190,7 @@ func (q *queries) promqlOptions() promql.Options {
 	o := promql.Options{
 		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
 		Metadata:            &q.catalog,
+		RawFrom:             q.backend.rawFrom,
 		MetricsQL:           q.settings.metricsQL,
 		Experimental:        q.settings.promqlExperimental,
 		DeduplicateInterval: time.Duration(q.settings.dedupInterval),

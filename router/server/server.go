@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"time"
@@ -69,6 +70,15 @@ func (b *Backend) retentionOf(database string) time.Duration {
 	default:
 		return kept
 	}
+}
+
+// rawFrom returns since when all samples of a metric are kept, by the rules of databases.
+func (b *Backend) rawFrom(database, metric string) (timeMs int64) {
+	from, all := b.Rules.Current().RawFrom(database, metric, time.Now())
+	if all {
+		return math.MinInt64
+	}
+	return from.UnixMilli()
 }
 
 // Serve listens until the context ends, then drains.

@@ -88,7 +88,7 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 		runs, result.Warnings, err = reader.readRanged(ctx, d.ranged)
 	} else {
 		hints := &storage.SelectHints{Start: g.firstMs - g.widthMs + 1, End: g.lastMs, Step: g.stepMs}
-		runs, err = reader.read(ctx, hints, d.selector.LabelMatchers)
+		runs, result.Warnings, err = reader.read(ctx, hints, d.selector.LabelMatchers)
 	}
 	if err == nil {
 		err = ctx.Err()

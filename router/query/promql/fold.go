@@ -91,6 +91,9 @@ func (d *directQuery) folded(ctx context.Context, reader *querier, g grid) (matr
 	if d.ranged != nil && rows.Len() > 0 {
 		notes = d.ranged.notes()
 	}
+	if rows.Len() > 0 && reader.readsBeforeRaw(&r, nil) {
+		notes = notes.Add(errBeforeRaw)
+	}
 	matrix, err = matrixOfRows(r.entry, rows, d.aggregate.Op, offsetMs, d.samplesMax)
 	return matrix, notes, true, err
 }

@@ -50,6 +50,9 @@ type Options struct {
 	// end of their range, and expressions that are no PromQL but MetricsQL (router/query/metricsql). Expressions of PromQL
 	// have its answers still.
 	MetricsQL bool
+	// RawFrom returns since when all samples of a metric are kept: of hours before it the last sample is left, and answers of these
+	// have a warning. Nil: there is no such time.
+	RawFrom func(database, metric string) (timeMs int64)
 	// DeduplicateInterval leaves, of the samples of a series that a query reads, only the newest of each interval: that of one
 	// of several Prometheus that scrape the same. Intervals end at multiples of it. What is exported is as it was
 	// written. 0: all samples count.

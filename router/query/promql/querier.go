@@ -25,7 +25,8 @@ type queryable struct {
 	labels   *labelCalls   // nil: the expression has none
 	computed []*computed   // that selectors of the expression stand for
 
-	deduplicateMs int64 // see Options.DeduplicateInterval
+	deduplicateMs int64                               // see Options.DeduplicateInterval
+	rawFrom       func(database, metric string) int64 // see Options.RawFrom
 }
 
 // Querier implements storage.Queryable.
@@ -52,7 +53,7 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 	} else if c := q.rangedOf(matchers); c != nil {
 		runs, notes, err = q.readRanged(ctx, c)
 	} else {
-		runs, err = q.read(ctx, hints, matchers)
+		runs, notes, err = q.read(ctx, hints, matchers)
 	}
 	if err == nil && q.labels != nil {
 		err = q.labels.read(admission.Of(ctx), runs)
@@ -88,7 +89,8 @@ func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, an
 	if err != nil || len(runs) == 0 {
 		return nil, nil, err
 	}
-	return runs, c.notes(), nil
+	notes := c.notes()
+	return runs, notes.Merge(q.rawNotes(&r, runs)), nil
 }
 
 // rangeOf returns the first and the last time that steps can see.
@@ -115,10 +117,10 @@ func sameLabels(runs [][]column) bool {
 }
 
 // read returns the series that match, as lists without an order.
-func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers []*labels.Matcher) ([][]column, error) {
+func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers []*labels.Matcher) ([][]column, annotations.Annotations, error) {
 	selectors, err := selectorsOf(ctx, q.source, q.database, matchers)
 	if err != nil || len(selectors) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, fromMs: q.fromMs, toMs: q.toMs, parallel: max(1, q.parallel), deduplicateMs: q.deduplicateMs}
 	if hints != nil {
@@ -129,7 +131,8 @@ func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers
 	if r.grid, r.thin = q.plan.grid(hints); r.thin {
 		r.toMs = min(r.toMs, r.grid.lastMs)
 	}
-	return r.columns(ctx)
+	runs, err := r.columns(ctx)
+	return runs, q.rawNotes(&r, runs), err
 }
 
 // reading is one selection while it is read.

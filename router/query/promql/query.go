@@ -206,7 +206,7 @@ type question struct {
 
 // newQuery returns the query of a question. Statistics are the engine's own only where the engine does everything.
 func (h *handler) newQuery(x *exchange, of question) (query, error) {
-	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(of.expr, of.lookback), deduplicateMs: h.deduplicateMs(), computed: of.computed}
+	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(of.expr, of.lookback), deduplicateMs: h.deduplicateMs(), computed: of.computed, rawFrom: h.options.RawFrom}
 	expr, s := of.expr, of.span
 	isVector := expr.Type() == parser.ValueTypeVector || expr.Type() == parser.ValueTypeScalar
 	if of.statistics == "" && isVector {

@@ -123,7 +123,7 @@ func matchersOfRead(m *guard.Meter, list []*prompb.LabelMatcher) ([]*labels.Matc
 func (h *handler) readQuery(x *exchange, query *prompb.Query, matchers []*labels.Matcher) ([]ranked, error) {
 	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, deduplicateMs: h.deduplicateMs()}
 	q := &querier{queryable: source, fromMs: query.StartTimestampMs, toMs: query.EndTimestampMs}
-	runs, err := q.read(x.ctx, nil, matchers)
+	runs, _, err := q.read(x.ctx, nil, matchers)
 	return rank(runs, orderLabels, h.options.Parallel), err
 }
 
