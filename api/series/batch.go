@@ -12,6 +12,7 @@ var ErrBatch = errors.New("not an encoded batch")
 
 // An encoded batch, the samples of one shard, is
 //
+//	hoursPrefix, if its points are those of hours (see Hour): no batch of samples begins so
 //	uvarint definitions, then for each: uvarint length, key
 //	uvarint points, then for each:
 //	    control byte
@@ -51,6 +52,14 @@ const (
 	pointBytesMax = 1 + 1 + 2*binary.MaxVarintLen64 + 8
 )
 
+// hoursPrefix would be a count of more definitions than a batch can have, so programs that do not know it refuse the batch.
+const hoursPrefix = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+
+// HoursOf reports whether the points of an encoded batch are those of hours, and not samples.
+func HoursOf(batch []byte) bool {
+	return len(batch) >= len(hoursPrefix) && string(batch[:len(hoursPrefix)]) == hoursPrefix
+}
+
 // BatchEncoder builds an encoded batch. The zero value is ready; Reset makes it
 // ready again and keeps its memory.
 type BatchEncoder struct {
@@ -58,6 +67,7 @@ type BatchEncoder struct {
 	definitionsCount int
 	points           []byte
 	pointsCount      int
+	hours            bool
 
 	ref, runStart uint32
 	timeMs, step  int64
@@ -105,6 +115,9 @@ func (p *places) remember(scale uint8, mantissa int64) {
 func (e *BatchEncoder) Reset() {
 	*e = BatchEncoder{definitions: e.definitions[:0], points: e.points[:0]}
 }
+
+// SetHours makes the batch one of hours: its points are those of Hour.AppendSamples, each hour's one after the other.
+func (e *BatchEncoder) SetHours() { e.hours = true }
 
 // Points returns the number of points so far.
 func (e *BatchEncoder) Points() int { return e.pointsCount }
@@ -182,6 +195,9 @@ func (e *BatchEncoder) grow() {
 
 // AppendTo appends the encoded batch to dst.
 func (e *BatchEncoder) AppendTo(dst []byte) []byte {
+	if e.hours {
+		dst = append(dst, hoursPrefix...)
+	}
 	dst = binary.AppendUvarint(dst, uint64(e.definitionsCount))
 	dst = append(dst, e.definitions...)
 	dst = binary.AppendUvarint(dst, uint64(e.pointsCount))
@@ -190,7 +206,7 @@ func (e *BatchEncoder) AppendTo(dst []byte) []byte {
 
 // SizeMax bounds the number of bytes that AppendTo adds.
 func (e *BatchEncoder) SizeMax() int {
-	return 2*binary.MaxVarintLen64 + len(e.definitions) + len(e.points)
+	return len(hoursPrefix) + 2*binary.MaxVarintLen64 + len(e.definitions) + len(e.points)
 }
 
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
@@ -218,6 +234,9 @@ type BatchReader struct {
 
 // Reset starts to read an encoded batch.
 func (r *BatchReader) Reset(b []byte) {
+	if HoursOf(b) {
+		b = b[len(hoursPrefix):]
+	}
 	*r = BatchReader{rest: b}
 	n, used := binary.Uvarint(b)
 	if used <= 0 || n > uint64(len(b)-used) {

@@ -69,6 +69,7 @@ type Frame struct {
 	Points int // in all parts
 	ID     BatchID
 	Level  Level
+	Hours  bool // the points are those of hours: see BatchEncoder.SetHours
 	// Timeout is how long the writer waits for an answer; 0: as long as the context.
 	Timeout time.Duration
 	// Generation of the references that the parts' ids come from: whoever gave them

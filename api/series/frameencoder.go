@@ -43,6 +43,9 @@ func (e *FrameEncoder) addPart(shard uint16) int {
 	if part == len(e.batches) {
 		e.batches = append(e.batches, BatchEncoder{})
 	}
+	if e.frame.Hours {
+		e.batches[part].SetHours()
+	}
 	e.partOf[shard] = uint32(part + 1)
 	return part
 }

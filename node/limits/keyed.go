@@ -37,6 +37,6 @@ func (l *Limiter) admitKeyed(batch []byte, r *series.BatchReader, keys []series.
 		_ = binary.Write(hash, binary.LittleEndian, uint64(len(keys[definition])))
 		_, _ = hash.Write(keys[definition])
 	}
-	batch, err = withoutDefinitions(r, keys, out)
+	batch, err = withoutDefinitions(r, series.HoursOf(batch), keys, out)
 	return batch, series.KeyedID(binary.LittleEndian.Uint64(hash.Sum(nil))), err
 }

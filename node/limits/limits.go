@@ -139,7 +139,7 @@ func (l *Limiter) admitEach(batch []byte, r *series.BatchReader, keys []series.K
 	if len(out) == 0 {
 		return batch, nil
 	}
-	return withoutDefinitions(r, keys, out)
+	return withoutDefinitions(r, series.HoursOf(batch), keys, out)
 }
 
 // definitions returns the keys that a batch defines, and which of them are no series yet.
@@ -162,8 +162,11 @@ func (l *Limiter) definitions(r *series.BatchReader) (keys []series.Key, unknown
 
 // withoutDefinitions encodes a batch again without the points of some of its definitions.
 // The reader stands before the first point.
-func withoutDefinitions(r *series.BatchReader, keys []series.Key, out map[int]bool) ([]byte, error) {
+func withoutDefinitions(r *series.BatchReader, hours bool, keys []series.Key, out map[int]bool) ([]byte, error) {
 	var e series.BatchEncoder
+	if hours {
+		e.SetHours()
+	}
 	slots := make([]series.ID, len(keys))
 	for i, key := range keys {
 		if !out[i] {

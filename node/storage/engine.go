@@ -88,6 +88,7 @@ type Engine struct {
 	shardKey atomic.Pointer[series.ShardKey]
 	forgets  atomic.Bool // see LetForget
 	thins    atomic.Bool // see LetThin
+	hours    atomic.Bool // see LetTakeHours
 
 	// Lock order: the Compactor's Pause, an Edit of files, a shard, a change of files.
 	monthsDropped index.Month // months before it are forgotten; guarded by the Compactor's Pause
@@ -155,6 +156,7 @@ func (e *Engine) open() error {
 			e.index.Published(m.Index)
 			e.forgets.Store(m.Forgets())
 			e.thins.Store(m.Thins())
+			e.hours.Store(m.TakesHours())
 		},
 		Corrupt: e.reportCorruption, Logger: e.log,
 		Hit: func(failpoint string) error { return e.hit(failpoint) },
@@ -169,6 +171,7 @@ func (e *Engine) open() error {
 	e.shardKey.Store(&m.ShardKey)
 	e.forgets.Store(m.Forgets())
 	e.thins.Store(m.Thins())
+	e.hours.Store(m.TakesHours())
 	return e.restore(m)
 }
 

@@ -93,6 +93,14 @@ func (e *Engine) LetThin() error {
 	return e.allow((*manifest.Manifest).Thins, (*manifest.Manifest).LetThin)
 }
 
+// TakesHours and LetTakeHours are for hours as samples what LetsForget and LetForget are for forgotten series.
+func (e *Engine) TakesHours() bool { return e.hours.Load() }
+
+// LetTakeHours is described with TakesHours.
+func (e *Engine) LetTakeHours() error {
+	return e.allow((*manifest.Manifest).TakesHours, (*manifest.Manifest).LetTakeHours)
+}
+
 // allow makes the format of the folder one that allows something, unless it does already.
 func (e *Engine) allow(allowed func(*manifest.Manifest) bool, let func(*manifest.Manifest)) error {
 	edit := e.files.Edit()

@@ -360,7 +360,9 @@ func (l *labLog) write(rng *rand.Rand) {
 		case rng.IntN(12) == 0:
 			w = labWrite{id: series.BatchID{Session: 9, Counter: rng.Uint64N(20)}, batch: []byte{0xff}}
 		default:
-			w = l.batch(rng)
+			if w = l.batch(rng); l.thins && rng.IntN(4) == 0 {
+				w = l.hours(rng)
+			}
 			if rng.IntN(3) > 0 {
 				l.counter++
 				w.id = series.BatchID{Session: 1 + rng.Uint64N(3), Counter: l.counter}
@@ -434,4 +436,106 @@ func (l *labLog) batch(rng *rand.Rand) labWrite {
 		}
 		return true
 	}}
+}
+
+// hours returns a batch of hours from before and behind the cuts.
+func (l *labLog) hours(rng *rand.Rand) labWrite {
+	var e series.BatchEncoder
+	e.SetHours()
+	type one struct {
+		key     string
+		id      int // that it names; -1: it has the key
+		hourMs  int64
+		samples map[int64]float64
+		lastMs  int64
+	}
+	var hours []one
+	for range 1 + rng.IntN(3) {
+		key := l.keys[rng.IntN(len(l.keys))]
+		named := -1
+		if id, known := l.head.idOf(string(key)); known && rng.IntN(3) > 0 {
+			named = int(id)
+		}
+		ref := series.ID(uint32(named))
+		if named < 0 {
+			ref = e.Define(key)
+		}
+		hourMs := l.dayMs() - rng.Int64N(7*24)*3600_000
+		for range 1 + rng.IntN(5) {
+			if hourMs += 3600_000 * (1 + rng.Int64N(2)); hourMs >= l.dayMs() {
+				break
+			}
+			h, samples := labHour(rng, hourMs)
+			times, values := h.AppendSamples(nil, nil)
+			for i, at := range times {
+				number := series.DecimalOf(values[i], 0)
+				e.Append(ref, at, number.Mantissa, number.Scale)
+			}
+			hours = append(hours, one{string(key), named, hourMs, samples, h.TimeMs})
+		}
+	}
+	return labWrite{batch: e.AppendTo(nil), play: func(m *slowShard) bool {
+		for _, h := range hours {
+			if h.id >= 0 && m.gone[uint32(h.id)] {
+				return false
+			}
+		}
+		refused := false
+		for _, h := range hours {
+			if h.hourMs+3600_000 > m.thinCutOf(h.key) {
+				refused = true
+				continue
+			}
+			known, cutMs := false, m.cutOf(h.key)
+			for at := range m.samples[h.key] {
+				known = known || at >= max(h.hourMs, cutMs) && at < h.hourMs+3600_000
+			}
+			if h.lastMs < m.cutMs {
+				continue
+			}
+			if _, made := m.idOf(h.key); !made {
+				m.ids = append(m.ids, h.key)
+			}
+			if known {
+				continue
+			}
+			if m.samples[h.key] == nil {
+				m.samples[h.key] = map[int64]uint64{}
+			}
+			for at, v := range h.samples {
+				m.samples[h.key][at] = math.Float64bits(v)
+			}
+		}
+		return !refused
+	}}
+}
+
+// labHour returns an hour of random samples, told by itself and by these.
+func labHour(rng *rand.Rand, hourMs int64) (h series.Hour, samples map[int64]float64) {
+	samples = map[int64]float64{}
+	for range 1 + rng.IntN(6) {
+		v := float64(rng.IntN(1000)) / 10
+		switch rng.IntN(6) {
+		case 0:
+			v = math.NaN()
+		case 1:
+			v = rng.NormFloat64() * 1e9
+		}
+		samples[hourMs+6+rng.Int64N(3600_000-6)] = v
+	}
+	h.StartMs = hourMs
+	for _, at := range slices.Sorted(maps.Keys(samples)) {
+		v := samples[at]
+		h.TimeMs, h.Value = at, v
+		if math.IsNaN(v) {
+			continue
+		}
+		if h.Count == 0 {
+			h.Min, h.Max, h.First = v, v, v
+		}
+		h.Count++
+		h.Sum += v
+		h.Min, h.Max, h.Last = min(h.Min, v), max(h.Max, v), v
+	}
+	return h, samples
 }

@@ -63,6 +63,9 @@ type shard struct {
 		// know of newest samples in it may be of what was replaced.
 		repaired segment.TimeRange
 
+		// Of the entry of samples that is being applied: what there is in hours that it has, see hours.go.
+		hours knownHours
+
 		doubtful uint32 // ids from here on are not what the log says: see DoubtIDs
 	}
 }
@@ -112,9 +115,14 @@ func (s *shard) markOutOfOrderLocked(id uint32) {
 func (s *shard) apply(epoch uint16, e *entry.Entry) error {
 	s.engine.relieve()
 	s.engine.makeRoom()
+	hours, err := s.knownHoursOf(e)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.mu.backlog) == 0 {
+		s.mu.hours = hours
 		err := s.applyLocked(epoch, e)
 		if !errors.Is(err, ErrStalled) {
 			return err
@@ -135,7 +143,14 @@ func (s *shard) resume() error {
 	defer s.mu.Unlock()
 	for len(s.mu.backlog) > 0 {
 		b := &s.mu.backlog[0]
-		err := s.applyLocked(b.epoch, &b.entry)
+		s.mu.Unlock() // nobody else resumes, or applies
+		hours, err := s.knownHoursOf(&b.entry)
+		s.mu.Lock()
+		if err != nil {
+			return err
+		}
+		s.mu.hours = hours
+		err = s.applyLocked(b.epoch, &b.entry)
 		if errors.Is(err, ErrStalled) {
 			s.mu.stall = err
 			return s.stalledLocked()
@@ -238,14 +253,9 @@ func (s *shard) applyBatchLocked(batch []byte) error {
 	if err := s.refuseForgottenLocked(batch); err != nil {
 		return err
 	}
-	r.Reset(batch)
-	s.mu.slots = s.mu.slots[:0]
-	for {
-		key, ok := r.NextDefinition()
-		if !ok {
-			break
-		}
-		s.mu.slots = append(s.mu.slots, slot{key: key})
+	s.readDefinitionsLocked(batch)
+	if series.HoursOf(batch) {
+		return s.applyHoursLocked()
 	}
 	var refusal error
 	for r.NextPoint() {
@@ -269,7 +279,7 @@ func (s *shard) applyBatchLocked(batch []byte) error {
 			s.engine.stats.samplesSkipped.Add(1)
 			continue
 		}
-		p.ids[p.count], p.times[p.count], p.mantissas[p.count], p.scales[p.count] = id, r.TimeMs, r.Mantissa, r.Scale
+		p.ids[p.count], p.times[p.count], p.mantissas[p.count], p.scales[p.count] = id, r.TimeMs, unmarked(r), r.Scale
 		p.count++
 		if p.count == len(p.ids) {
 			if err := s.appendLocked(); err != nil {
@@ -281,6 +291,20 @@ func (s *shard) applyBatchLocked(batch []byte) error {
 		return err
 	}
 	return refusal
+}
+
+// readDefinitionsLocked begins to read a batch.
+func (s *shard) readDefinitionsLocked(batch []byte) {
+	r := &s.mu.reader
+	r.Reset(batch)
+	s.mu.slots = s.mu.slots[:0]
+	for {
+		key, ok := r.NextDefinition()
+		if !ok {
+			return
+		}
+		s.mu.slots = append(s.mu.slots, slot{key: key})
+	}
 }
 
 // points are the next samples of an entry. They are gathered so that the memory

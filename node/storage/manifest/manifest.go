@@ -34,6 +34,9 @@ const (
 	// formatThins is that of a folder as of formatForgets whose log and files may also tell of hours of which only the last
 	// sample is kept: a program that does not know that would make rollups of what is left.
 	formatThins = 5
+	// formatHours is that of a folder as of formatThins whose log, pages and files may also have hours as samples (series.Hour):
+	// a program that does not know them would take them for samples.
+	formatHours = 6
 )
 
 // ShardsMax bounds the shards of a data folder.
@@ -153,7 +156,13 @@ func (m *Manifest) LetForget() { m.Format = max(m.Format, formatForgets) }
 func (m *Manifest) Thins() bool { return m.Format >= formatThins }
 
 // LetThin is described with Thins.
-func (m *Manifest) LetThin() { m.Format = formatThins }
+func (m *Manifest) LetThin() { m.Format = max(m.Format, formatThins) }
+
+// TakesHours reports whether the folder's format allows hours as samples, and LetTakeHours makes it so.
+func (m *Manifest) TakesHours() bool { return m.Format >= formatHours }
+
+// LetTakeHours is described with TakesHours.
+func (m *Manifest) LetTakeHours() { m.Format = max(m.Format, formatHours) }
 
 func NewIncarnation() (string, error) {
 	id := make([]byte, 16)
@@ -192,8 +201,8 @@ func decode(b []byte) (*Manifest, error) {
 	if err := json.Unmarshal(body, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	if m.Format != formatOf(m.ShardKey) && m.Format != formatForgets && m.Format != formatThins {
-		return nil, fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrUnusable, m.Format, format, formatThins)
+	if m.Format != formatOf(m.ShardKey) && (m.Format < formatForgets || m.Format > formatHours) {
+		return nil, fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrUnusable, m.Format, format, formatHours)
 	}
 	if m.Shards < 1 || m.Shards > ShardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.LowWater) != m.Shards ||
 		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards || m.ThinCuts != nil && len(m.ThinCuts) != m.Shards || m.HighWater != nil && len(m.HighWater) != m.Shards {

@@ -1,5 +1,10 @@
 package page
 
+import (
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+)
+
 // sealPass is how far SealThrough has come with its epoch.
 type sealPass struct {
 	active   bool
@@ -62,6 +67,30 @@ func (s *Set) SealSeries(id uint32) error {
 		return s.sealMain(id, h)
 	}
 	return nil
+}
+
+// SealOlder seals samples of a series, older than its newest one or not, as one page that nothing is added to, behind the pages
+// that there are. EncodeFloats made the payload.
+func (s *Set) SealOlder(id uint32, payload []byte) error {
+	if err := s.SealSeries(id); err != nil {
+		return err
+	}
+	h := s.head(id)
+	ref, err := s.sealer.Seal(id, h.sealed, payload, true)
+	if err == nil {
+		h.sealed = ref
+	}
+	return err
+}
+
+// EncodeFloats appends the payload of a page with all of some samples, if they fit into one.
+func EncodeFloats(dst []byte, columns *codec.Columns) (payload []byte, ok bool) {
+	var memory [codec.PageBytesMax]byte
+	head, ok := codec.EncodePage(memory[:], columns, series.ScaleFloat)
+	if !ok {
+		return dst, false
+	}
+	return head.AppendPayload(dst, memory[:]), true
 }
 
 // SealAll seals all pages.

@@ -1,6 +1,8 @@
 package read
 
 import (
+	"cmp"
+	"slices"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -67,6 +69,7 @@ func (r *Reader) candidates(shard uint16, fromMs, toMs int64) []int32 {
 	if l.known && l.shard == shard && l.within == (segment.TimeRange{FromMs: fromMs, ToMs: toMs}) {
 		return l.segments
 	}
+	l.overlapsKnown = false
 	l.known, l.shard, l.within, l.segments = true, shard, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, l.segments[:0]
 	for i, reader := range r.Version.Segments {
 		m := reader.Meta()
@@ -83,4 +86,26 @@ type likelySegments struct {
 	shard    uint16
 	within   segment.TimeRange
 	segments []int32
+
+	overlapsKnown, overlap bool
+}
+
+// overlaps reports whether the times of two of the candidates overlap, so that both may have hours of a day.
+func (r *Reader) overlaps(shard uint16, fromMs, toMs int64) bool {
+	candidates, l := r.candidates(shard, fromMs, toMs), &r.likely
+	if l.overlapsKnown {
+		return l.overlap
+	}
+	ranges := make([]segment.TimeRange, 0, len(candidates))
+	for _, i := range candidates {
+		m := r.Version.Segments[i].Meta()
+		ranges = append(ranges, segment.TimeRange{FromMs: floorTo(m.MinMs, segment.DayMs), ToMs: floorTo(m.MaxMs, segment.DayMs)})
+	}
+	slices.SortFunc(ranges, func(a, b segment.TimeRange) int { return cmp.Compare(a.FromMs, b.FromMs) })
+	l.overlapsKnown, l.overlap = true, false
+	for i := 1; i < len(ranges); i++ {
+		l.overlap = l.overlap || ranges[i].FromMs <= ranges[i-1].ToMs
+		ranges[i].ToMs = max(ranges[i].ToMs, ranges[i-1].ToMs)
+	}
+	return l.overlap
 }

@@ -112,6 +112,7 @@ type rollupReader struct {
 	clean   []segment.ExactSpan
 	dirty   []segment.TimeRange
 	rollups []segment.Rollup
+	thinned []segment.Rollup // hours of thinned files, where others have samples at about the same time
 	days    []segment.Rollup // digests, beside the rollups of hours
 }
 
@@ -174,8 +175,14 @@ func (r *Reader) readRolled(ref series.Ref, within segment.TimeRange, plan rollu
 		return err
 	}
 	err = r.source.Lacks(r.Version, ref.Shard, within)
+	if err == nil && plan.thinned && plan.widthMs == segment.DayMs && (len(r.overlay.Times) > 0 || r.overlaps(ref.Shard, fromMs, toMs)) {
+		plan.widthMs = segment.HourMs // a day of which several tell is added up from its hours
+	}
 	if err == nil {
 		err = r.findClean(ref, stones, within, plan)
+	}
+	if err == nil && plan.thinned {
+		err = r.findThinned(ref, stones, within)
 	}
 	if err == nil {
 		err = r.readMixed(ref, stones, within, plan, emit, emitRollups)

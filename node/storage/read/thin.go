@@ -19,6 +19,7 @@ type hourFilter struct {
 	toMs     int64                   // later samples are not passed on: they only tell that others are not the last
 	whole    func(hourMs int64) bool // the hour is passed on with all of its samples; nil: none is
 	emit     func(times []int64, values []float64) error
+	told     *toldHours // where hours that are whole may be told by other things than their samples; nil: they are not
 
 	held   bool // the last sample of an hour that may go on
 	time   int64
@@ -33,11 +34,18 @@ func (f *hourFilter) add(times []int64, values []float64) error {
 	for len(times) > 0 && times[0] < f.beforeMs {
 		hour := segment.HourOf(times[0])
 		n := countBefore(times, hour.ToMs+1)
+		if f.told != nil && f.told.hourMs < hour.FromMs {
+			if err := f.endTold(); err != nil {
+				return err
+			}
+		}
 		if f.held && f.time < hour.FromMs {
 			f.keepHeld()
 		}
 		if f.whole != nil && f.whole(hour.FromMs) {
-			f.times, f.values = append(f.times, times[:n]...), append(f.values, values[:n]...)
+			if err := f.addWhole(hour.FromMs, times[:n], values[:n]); err != nil {
+				return err
+			}
 		} else {
 			f.held, f.time, f.value = true, times[n-1], values[n-1]
 		}
@@ -45,6 +53,9 @@ func (f *hourFilter) add(times []int64, values []float64) error {
 	}
 	if len(times) > 0 {
 		f.keepHeld()
+		if err := f.endTold(); err != nil {
+			return err
+		}
 	}
 	if err := f.send(); err != nil || len(times) == 0 {
 		return err
@@ -56,6 +67,9 @@ func (f *hourFilter) add(times []int64, values []float64) error {
 func (f *hourFilter) flush() error {
 	f.times, f.values = f.times[:0], f.values[:0]
 	f.keepHeld()
+	if err := f.endTold(); err != nil {
+		return err
+	}
 	return f.send()
 }
 
@@ -70,7 +84,9 @@ func (f *hourFilter) send() error {
 	if len(f.times) == 0 {
 		return nil
 	}
-	return f.emit(f.times, f.values)
+	err := f.emit(f.times, f.values)
+	f.times, f.values = f.times[:0], f.values[:0]
+	return err
 }
 
 // readThinned is Read where samples before thinMs are the last of their hours.
@@ -122,6 +138,7 @@ func (r *Reader) readWholeHours(ref series.Ref, within segment.TimeRange, plan r
 			endMs := w.OriginMs + floorTo(hourMs-w.OriginMs, w.WidthMs) + w.WidthMs // of the window that it begins in
 			return hourMs+segment.HourMs <= endMs
 		},
+		told: &toldHours{reader: &r.rollup, emit: emitRollups},
 	}
 	rollups := func(some []segment.Rollup) error {
 		if err := f.flush(); err != nil {

@@ -240,6 +240,7 @@ type rollupBuilder struct {
 
 	hour, day   aggregate
 	hourKnown   bool // the open hour has a sample that counts, so it has ends
+	marked      markedHour
 	hourEnds    recordEnds
 	dayEnds     dayEnds
 	hours, days []rollupRecord
@@ -279,6 +280,9 @@ func (b *rollupBuilder) fold(c *codec.Columns, thinned bool) (n int) {
 		return 0
 	}
 	n = hourEnd(c.Times, hourMs+HourMs)
+	if b.foldMarked(c, n, thinned) {
+		return n
+	}
 	for from := 0; from < n; {
 		to := from + 1
 		for scale := c.Scales[from]; to < n && to-from < aggregateRun && c.Scales[to] == scale; {
@@ -352,7 +356,7 @@ func (b *rollupBuilder) closeHour() {
 		b.day.merge(b.hour)
 		b.day.scanSum += b.hour.scanSum
 	}
-	b.hour.count, b.hour.scanSum, b.hourKnown = 0, 0, false
+	b.hour.count, b.hour.scanSum, b.hourKnown, b.marked.known = 0, 0, false, false
 }
 
 func (b *rollupBuilder) closeDay() {
