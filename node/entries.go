@@ -7,6 +7,7 @@ import "sync"
 type Entries struct {
 	Forgets uint32 // those that forget series
 	Thins   uint32 // those before whose cuts of each hour the last sample is kept
+	Hours   uint32 // those with batches of hours
 }
 
 // entriesHeardMax bounds the nodes of which it is known before the first map names them.
@@ -22,6 +23,8 @@ func forgetsUnderstood(known Entries) bool { return known.Forgets >= entriesUnde
 func forgetsKept(known Entries) bool       { return known.Forgets >= entriesKept }
 func thinsUnderstood(known Entries) bool   { return known.Thins >= entriesUnderstood }
 func thinsKept(known Entries) bool         { return known.Thins >= entriesKept }
+func hoursUnderstood(known Entries) bool   { return known.Hours >= entriesUnderstood }
+func hoursKept(known Entries) bool         { return known.Hours >= entriesKept }
 
 // peerEntries is what the other nodes know. Entries of a kind may be proposed only when all nodes have folders that tell of
 // them.
@@ -91,12 +94,15 @@ func (n *Node) HeardEntries(from string, known Entries) {
 
 // Entries returns what this node knows.
 func (n *Node) Entries() Entries {
-	known := Entries{Forgets: entriesUnderstood, Thins: entriesUnderstood}
+	known := Entries{Forgets: entriesUnderstood, Thins: entriesUnderstood, Hours: entriesUnderstood}
 	if n.engine.LetsForget() {
 		known.Forgets = entriesKept
 	}
 	if n.engine.LetsThin() {
 		known.Thins = entriesKept
+	}
+	if n.engine.TakesHours() {
+		known.Hours = entriesKept
 	}
 	return known
 }

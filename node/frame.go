@@ -126,6 +126,11 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 		if int(part.Shard) >= n.engine.Shards() {
 			return w, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.engine.Shards())
 		}
+		if series.HoursOf(part.Batch) {
+			if err := n.admitHours(ctx, part); err != nil {
+				return w, err
+			}
+		}
 		refused := len(a.Refused)
 		batch, id, err := n.limiter.Admit(frame, i, a)
 		if errors.Is(err, series.ErrSeriesRate) {

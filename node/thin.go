@@ -37,6 +37,11 @@ func (n *Node) thin(ctx context.Context) error {
 			return err
 		}
 	}
+	if n.peers.any(hoursKept) {
+		if err := n.engine.LetTakeHours(); err != nil {
+			return err
+		}
+	}
 	if err := n.proposeThin(ctx); err != nil {
 		return err
 	}

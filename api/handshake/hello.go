@@ -47,6 +47,7 @@ type Hello struct {
 type Entries struct {
 	Forgets Knowledge // those that forget series
 	Thins   Knowledge // those before whose cuts of each hour the last sample is kept
+	Hours   Knowledge // those with batches of hours (series.Hour)
 }
 
 // Knowledge is what a node knows of a kind of entries.
@@ -86,7 +87,7 @@ func (h Hello) Message() *nodev1.Hello {
 	return &nodev1.Hello{
 		Protocol: h.Protocol, ProtocolMin: h.ProtocolMin, Cluster: h.Cluster, ClusterId: h.ClusterID,
 		Node: h.Node, Incarnation: h.Incarnation, Process: h.Process, ToNode: h.ToNode, ToIncarnation: h.ToIncarnation,
-		Forgets: uint32(h.Forgets), Thins: uint32(h.Thins),
+		Forgets: uint32(h.Forgets), Thins: uint32(h.Thins), Hours: uint32(h.Hours),
 	}
 }
 
@@ -96,7 +97,7 @@ func OfMessage(m *nodev1.Hello) (Hello, error) {
 		Protocol: m.GetProtocol(), ProtocolMin: m.GetProtocolMin(), Cluster: m.GetCluster(), ClusterID: m.GetClusterId(),
 		Node: m.GetNode(), Incarnation: m.GetIncarnation(), Process: m.GetProcess(),
 		ToNode: m.GetToNode(), ToIncarnation: m.GetToIncarnation(),
-		Entries: Entries{Knowledge(m.GetForgets()), Knowledge(m.GetThins())},
+		Entries: Entries{Knowledge(m.GetForgets()), Knowledge(m.GetThins()), Knowledge(m.GetHours())},
 	}
 	return h, h.validate()
 }
@@ -185,6 +186,8 @@ func Check(self, other Hello) error {
 			what = "forgotten series"
 		case kept.Thins == Kept && other.Thins == Unknown:
 			what = "hours of which the last sample is kept"
+		case kept.Hours == Kept && other.Hours == Unknown:
+			what = "hours that a restore has brought"
 		}
 		if what != "" {
 			return fmt.Errorf("%w: the data folder of node %s may have %s, which node %s does not understand", wire.ErrVersion, kept.Node, what, other.Node)

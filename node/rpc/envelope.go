@@ -18,6 +18,7 @@ const (
 	exchangeClockMs   = 2
 	exchangeForgets   = 3
 	exchangeThins     = 4
+	exchangeHours     = 5
 )
 
 // envelopeCopyMax is the largest envelope that is copied into the message: the pieces of
@@ -28,7 +29,7 @@ const envelopeCopyMax = 1 << 10
 // any more.
 func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 	const headBytesMax = 1 + 10
-	size := 3 * headBytesMax
+	size := 4 * headBytesMax
 	for _, e := range m.GetEnvelopes() {
 		size += headBytesMax
 		if len(e) <= envelopeCopyMax {
@@ -48,6 +49,10 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 	if m.GetThins() != 0 {
 		head = protowire.AppendTag(head, exchangeThins, protowire.VarintType)
 		head = protowire.AppendVarint(head, uint64(m.GetThins()))
+	}
+	if m.GetHours() != 0 {
+		head = protowire.AppendTag(head, exchangeHours, protowire.VarintType)
+		head = protowire.AppendVarint(head, uint64(m.GetHours()))
 	}
 	for _, e := range m.GetEnvelopes() {
 		head = protowire.AppendTag(head, exchangeEnvelopes, protowire.BytesType)
@@ -69,7 +74,7 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 // Errors: wire.ErrInvalid.
 func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 	// Those before belong to the node; there will be about as many.
-	m.Envelopes, m.ClockMs, m.Forgets, m.Thins = make([][]byte, 0, len(m.Envelopes)), nil, 0, 0
+	m.Envelopes, m.ClockMs, m.Forgets, m.Thins, m.Hours = make([][]byte, 0, len(m.Envelopes)), nil, 0, 0, 0
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 || !number.IsValid() {
@@ -94,6 +99,10 @@ func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 			var thins uint64
 			thins, n = protowire.ConsumeVarint(message)
 			m.Thins = uint32(thins)
+		case number == exchangeHours && kind == protowire.VarintType:
+			var hours uint64
+			hours, n = protowire.ConsumeVarint(message)
+			m.Hours = uint32(hours)
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}

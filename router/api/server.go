@@ -14,7 +14,7 @@ import (
 
 // Levels of the API, see proto/README.md.
 const (
-	Level    = 1 // that the server has
+	Level    = 2 // that the server has
 	LevelMin = 1 // the lowest that clients may have
 )
 

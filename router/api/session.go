@@ -164,7 +164,7 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 	if err := x.resolve(handles); err != nil {
 		return err
 	}
-	out.begin(series.Frame{ID: id, Level: level, Generation: x.generation})
+	out.begin(series.Frame{ID: id, Level: level, Generation: x.generation, Hours: b.GetHours()})
 	t, points := int64(0), 0
 	for i, number := range handles {
 		h := &x.handles[number]

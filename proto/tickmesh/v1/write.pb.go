@@ -205,7 +205,10 @@ type Batch struct {
 	// For each sample its value, any float64.
 	Values []float64 `protobuf:"fixed64,5,rep,packed,name=values,proto3" json:"values,omitempty"`
 	// How many replicas are waited for.
-	Level         WriteLevel `protobuf:"varint,6,opt,name=level,proto3,enum=tickmesh.v1.WriteLevel" json:"level,omitempty"`
+	Level WriteLevel `protobuf:"varint,6,opt,name=level,proto3,enum=tickmesh.v1.WriteLevel" json:"level,omitempty"`
+	// From API level 2 on: the samples tell of hours of which the last sample is left, as a restore sends them (series.Hour of the
+	// Go sources). They are taken before the `raw` of their series only, where it has nothing in the hour.
+	Hours         bool `protobuf:"varint,7,opt,name=hours,proto3" json:"hours,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -280,6 +283,13 @@ func (x *Batch) GetLevel() WriteLevel {
 		return x.Level
 	}
 	return WriteLevel_WRITE_LEVEL_UNSPECIFIED
+}
+
+func (x *Batch) GetHours() bool {
+	if x != nil {
+		return x.Hours
+	}
+	return false
 }
 
 // RefusedSeries is a series whose samples were left out.
@@ -666,14 +676,15 @@ const file_tickmesh_v1_write_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"S\n" +
 	"\fSeriesHandle\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\rR\x06handle\x12+\n" +
-	"\x06series\x18\x02 \x01(\v2\x13.tickmesh.v1.SeriesR\x06series\"\xfc\x01\n" +
+	"\x06series\x18\x02 \x01(\v2\x13.tickmesh.v1.SeriesR\x06series\"\x92\x02\n" +
 	"\x05Batch\x12/\n" +
 	"\bbatch_id\x18\x01 \x01(\v2\x14.tickmesh.v1.BatchIdR\abatchId\x12;\n" +
 	"\vdefinitions\x18\x02 \x03(\v2\x19.tickmesh.v1.SeriesHandleR\vdefinitions\x12\x18\n" +
 	"\ahandles\x18\x03 \x03(\rR\ahandles\x12$\n" +
 	"\x0etime_deltas_ms\x18\x04 \x03(\x12R\ftimeDeltasMs\x12\x16\n" +
 	"\x06values\x18\x05 \x03(\x01R\x06values\x12-\n" +
-	"\x05level\x18\x06 \x01(\x0e2\x17.tickmesh.v1.WriteLevelR\x05level\"Q\n" +
+	"\x05level\x18\x06 \x01(\x0e2\x17.tickmesh.v1.WriteLevelR\x05level\x12\x14\n" +
+	"\x05hours\x18\a \x01(\bR\x05hours\"Q\n" +
 	"\rRefusedSeries\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\rR\x06handle\x12(\n" +
 	"\x05error\x18\x02 \x01(\v2\x12.tickmesh.v1.ErrorR\x05error\"\x8a\x01\n" +
