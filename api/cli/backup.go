@@ -127,6 +127,9 @@ func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest,
 		if err != nil {
 			return nil, 0, fmt.Errorf("digests of metric %q of database %q: %w", name.metric, name.database, err)
 		}
+		if err := d.readNumbers(ctx, b.client, name); err != nil {
+			return nil, 0, fmt.Errorf("counts of metric %q of database %q: %w", name.metric, name.database, err)
+		}
 		series += int64(len(d.series))
 		all = append(all, d.wanted(name, recentMs)...)
 	}
@@ -135,7 +138,12 @@ func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest,
 	b.progress.addDone(samplesOf(all) - samplesOf(left))
 	b.progress.setTotal(samplesOf(all))
 	for i := range left {
-		if err := b.unit(ctx, &left[i]); err != nil {
+		err := b.unit(ctx, &left[i])
+		// A day before raw has ended a day ago, so that without a snapshot nothing is taken for it that is just being written.
+		if err == nil && left[i].Thinned && left[i].FromMs < startedMs-dayMs {
+			err = b.hours(ctx, &left[i])
+		}
+		if err != nil {
 			return nil, 0, fmt.Errorf("metric %q of database %q: %w", left[i].Metric, left[i].Database, err)
 		}
 		b.progress.addDone(left[i].Samples)

@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 )
 
 const (
@@ -39,6 +40,7 @@ func startOf(ms, width int64) int64 {
 type digests struct {
 	days     map[int64]archive.Digest // by the start of the day
 	series   map[uint64]struct{}      // hashes of the keys of series that have samples
+	numbers  map[int64]int64          // how many samples windows of these days tell of, but for NaN; nil: not asked for
 	snapshot string                   // that is asked; empty: what is there now
 }
 
@@ -110,7 +112,7 @@ func (d *digests) byRange(width int64) map[int64]archive.Digest {
 
 // wanted returns the units of a backup: days, or longer periods of what is old.
 func (d *digests) wanted(name metricName, recentMs int64) []archive.Wanted {
-	ranges := map[timeRange]archive.Digest{}
+	ranges, numbers := map[timeRange]archive.Digest{}, map[timeRange]int64{}
 	for day, digest := range d.days {
 		r := timeRange{day, day + dayMs - 1}
 		if day < recentMs {
@@ -119,10 +121,11 @@ func (d *digests) wanted(name metricName, recentMs int64) []archive.Wanted {
 		r = timeRange{max(r.from, scan.TimeMsMin), min(r.to, scan.TimeMsMax)}
 		digest.Merge(ranges[r])
 		ranges[r] = digest
+		numbers[r] += d.numbers[day]
 	}
 	list := make([]archive.Wanted, 0, len(ranges))
 	for r, digest := range ranges {
-		list = append(list, archive.Wanted{Database: name.database, Metric: name.metric, FromMs: r.from, ToMs: r.to, Digest: digest})
+		list = append(list, archive.Wanted{Database: name.database, Metric: name.metric, FromMs: r.from, ToMs: r.to, Digest: digest, Thinned: numbers[r] > digest.Samples})
 	}
 	return list
 }
@@ -186,6 +189,9 @@ func inHalves(ctx context.Context, r timeRange, do func(timeRange) error) error 
 		err := do(r)
 		if tooLarge(ctx, err) && r.from < r.to {
 			middle := r.from + (r.to-r.from)/2
+			if whole := startOf(middle+1, series.HourMs) - 1; whole >= r.from {
+				middle = whole // no hour is divided unless it must be
+			}
 			left = append(left, timeRange{middle + 1, r.to}, timeRange{r.from, middle})
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 func newRestoreCommand() *cobra.Command {
-	var verify bool
+	var verify, lastSamples bool
 	var name string
 	var target targetSettings
 	s := &clientCommand{check: target.Validate, run: func(cmd *cobra.Command, c *client.Client) error {
@@ -28,7 +28,7 @@ func newRestoreCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := &restore{cmd: cmd, client: c, backup: b}
+		r := &restore{cmd: cmd, client: c, backup: b, lastSamples: lastSamples, raw: rawTimes{c, map[metricName]int64{}}}
 		if verify {
 			err = r.verify()
 		} else if err = checkBackup(cmd, b); err == nil {
@@ -45,12 +45,19 @@ func newRestoreCommand() *cobra.Command {
 series and time are replaced, others stay. A backup that is damaged, or not complete, is refused
 before anything is written. A restore can be repeated: what the cluster has already is passed over.
 
+Hours that lie before the time of raw in the cluster's databases file are written as what is kept of such hours: the
+last sample, and rollups of all that the backup has of the hour. Where a series has anything in such an hour already, that
+stays. Of hours that lay before raw when the backup was made it has rollups itself. Where all samples are
+kept now, a restore of these is refused before anything is written; with --last-samples their last samples are written alone.
+When midnight (UTC) passes while it runs, repeat it: a day more lies before raw then.
+
 With --verify nothing is written: number and digest of the samples of each metric in the cluster are
 compared with those of the backup. They are the same after a restore into an empty cluster.`,
 		Example: `  tickmesh restore --addr router:6183 /backups
   tickmesh restore --addr router:6183 s3://backups/tickmesh --name 20261121t164200z --verify`,
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the backup (default: the newest that is complete)")
+	cmd.Flags().BoolVar(&lastSamples, "last-samples", false, "of hours of which the backup has rollups, write the last sample alone where all samples are kept now")
 	cmd.Flags().BoolVar(&verify, "verify", false, "write nothing; compare the cluster with the backup")
 	target.Define(cmd.Flags())
 	return cmd
@@ -61,6 +68,9 @@ type restore struct {
 	cmd    *cobra.Command
 	client *client.Client
 	backup *archive.Backup
+
+	lastSamples bool
+	raw         rawTimes
 }
 
 // metricRange is a metric in a range of time that begins at startMs.
@@ -79,6 +89,9 @@ func (r *restore) differences(ctx context.Context) (map[metricRange]difference, 
 	backed := map[metricName]map[int64]archive.Digest{}
 	units := r.backup.Units()
 	for i := range units {
+		if units[i].Hours {
+			continue
+		}
 		at := rangeOf(&units[i])
 		if backed[at.metricName] == nil {
 			backed[at.metricName] = map[int64]archive.Digest{}
@@ -116,28 +129,67 @@ type difference struct{ cluster, backup archive.Digest }
 
 func (r *restore) run() error {
 	ctx := r.cmd.Context()
+	if err := r.checkHours(ctx); err != nil {
+		return err
+	}
 	differ, err := r.differences(ctx)
 	if err != nil {
 		return err
 	}
-	w, err := r.client.NewWriter(client.WriterOptions{BatchPoints: 20_000, BatchBytes: 2 << 20})
-	if err != nil {
-		return err
+	missing := func(u *archive.Unit) bool {
+		_, missing := differ[rangeOf(u)]
+		return missing
 	}
 	p := startProgress(r.cmd.ErrOrStderr(), r.backup.Bytes)
 	known := &importer{known: map[string]*client.Series{}}
+	hours := &hourWriter{ctx: ctx, client: r.client, known: known}
+	// Those of the backup come first: an hour that is there is passed over.
+	err = r.backup.Read(ctx, func(u *archive.Unit) bool { return u.Hours && missing(u) }, func(u *archive.Unit) archive.Visitor {
+		rawMs, err := r.raw.of(ctx, rangeOf(u).metricName)
+		if err != nil {
+			return func(series.Key, []int64, []float64) error { return err }
+		}
+		return hours.visit(rawMs)
+	}, nil)
+	if err == nil {
+		err = hours.flush()
+	}
 	written := int64(0)
-	err = r.backup.Read(ctx, func(u *archive.Unit) bool {
-		_, missing := differ[rangeOf(u)]
-		return missing
-	}, func(*archive.Unit) archive.Visitor {
+	if err == nil {
+		written, err = r.writeSamples(missing, hours, p)
+	}
+	p.end()
+	if err == nil {
+		fmt.Fprintf(r.cmd.ErrOrStderr(), "%d samples written, %d were there, as they were at %s\n",
+			written, r.backup.Samples-written, time.UnixMilli(r.backup.StartedMs).UTC().Format(time.RFC3339))
+		if hours.count > 0 {
+			fmt.Fprintf(r.cmd.ErrOrStderr(), "of %d hours that lie before raw the last sample was written, with rollups, unless there was something\n", hours.count)
+		}
+	}
+	return err
+}
+
+// writeSamples writes the samples of units: those from before raw as hours.
+func (r *restore) writeSamples(wanted func(*archive.Unit) bool, hours *hourWriter, p *progress) (written int64, err error) {
+	ctx := r.cmd.Context()
+	w, err := r.client.NewWriter(client.WriterOptions{BatchPoints: 20_000, BatchBytes: 2 << 20})
+	if err != nil {
+		return 0, err
+	}
+	err = r.backup.Read(ctx, func(u *archive.Unit) bool { return !u.Hours && wanted(u) }, func(u *archive.Unit) archive.Visitor {
+		rawMs, failed := r.raw.of(ctx, rangeOf(u).metricName)
 		return func(key series.Key, timesMs []int64, values []float64) error {
-			s, err := known.seriesOf(key)
-			if err != nil {
+			s, err := hours.known.seriesOf(key)
+			if err = errors.Join(failed, err); err != nil {
 				return err
 			}
 			for i, ms := range timesMs {
-				if err := w.Append(ctx, s, ms, values[i]); err != nil {
+				if ms < rawMs {
+					err = hours.sample(s, key, ms, values[i])
+				} else {
+					err = w.Append(ctx, s, ms, values[i])
+				}
+				if err != nil {
 					return err
 				}
 			}
@@ -147,15 +199,9 @@ func (r *restore) run() error {
 		}
 	}, p.addDone)
 	if err == nil {
-		err = w.Flush(ctx)
+		err = errors.Join(hours.flush(), w.Flush(ctx))
 	}
-	err = errors.Join(err, w.Close(ctx))
-	p.end()
-	if err == nil {
-		fmt.Fprintf(r.cmd.ErrOrStderr(), "%d samples written, %d were there, as they were at %s\n",
-			written, r.backup.Samples-written, time.UnixMilli(r.backup.StartedMs).UTC().Format(time.RFC3339))
-	}
-	return err
+	return written, errors.Join(err, w.Close(ctx))
 }
 
 // differencesMax bounds the differences that are told one by one.

@@ -18,6 +18,7 @@ type Sample struct {
 // batch is samples that are sent together.
 type batch struct {
 	id      series.BatchID
+	hours   bool // its points are those of hours
 	series  []*Series
 	numbers map[*Series]uint32 // index into series
 	columns struct {
@@ -88,7 +89,7 @@ func (h *handles) message(b *batch) (m *tickmeshv1.Batch, of []uint32) {
 	m = &tickmeshv1.Batch{
 		BatchId: wire.FromBatchID(b.id), Values: b.columns.values,
 		TimeDeltasMs: wire.AppendDeltas(make([]int64, 0, b.points()), b.columns.timesMs),
-		Handles:      make([]uint32, b.points()),
+		Handles:      make([]uint32, b.points()), Hours: b.hours,
 	}
 	of = make([]uint32, len(b.series))
 	for i, s := range b.series {
@@ -126,6 +127,7 @@ func (b *batch) refusals(result *tickmeshv1.WriteResult, of []uint32) (again *ba
 		if retryAfterOf(err) > 0 {
 			if again == nil {
 				again, why = newBatch(), err
+				again.hours = b.hours
 			}
 			again.add(b.series[number], b.columns.timesMs[i], b.columns.values[i])
 			continue

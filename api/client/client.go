@@ -16,7 +16,10 @@ import (
 
 // apiLevel is the level of the API that this package is built for; see
 // proto/README.md.
-const apiLevel = 1
+const apiLevel = 2
+
+// levelHours is the level of the API with hours and their rollups.
+const levelHours = 2
 
 // Client is a connection to a cluster. All methods may be called from many
 // goroutines.
@@ -142,6 +145,15 @@ func (e *endpoint) serverInfo(ctx context.Context, name string) (*tickmeshv1.Get
 	e.mu.info = info
 	e.mu.Unlock()
 	return info, nil
+}
+
+// needLevel returns an error unless the server has a level of the API. Errors: ErrVersion.
+func (e *endpoint) needLevel(ctx context.Context, name string, level uint32) error {
+	info, err := e.serverInfo(ctx, name)
+	if err == nil && info.GetApiLevel() < level {
+		err = fmt.Errorf("%w: %s is of an older version, which knows no rollups of hours", ErrVersion, e.address)
+	}
+	return err
 }
 
 // withClose returns a context that also ends with the client.

@@ -65,6 +65,11 @@ func (c *Client) writeOnce(ctx context.Context, b *batch) (again *batch, refused
 	m, of := newHandles().message(b)
 	var result *tickmeshv1.WriteResult
 	err = c.call(ctx, c.options.AttemptTimeout, func(ctx context.Context, e *endpoint) error {
+		if b.hours {
+			if err := e.needLevel(ctx, c.options.Name, levelHours); err != nil {
+				return err
+			}
+		}
 		response, err := tickmeshv1.NewWriteServiceClient(e.conn).Write(ctx, &tickmeshv1.WriteRequest{Batch: m})
 		result = response.GetResult()
 		return errorOf(err)

@@ -67,6 +67,9 @@ type Options struct {
 
 	Source  scan.Source
 	Deleter scan.Deleter
+	// RawFrom returns since when all samples of a metric are kept, milliseconds since 1970 UTC, and math.MinInt64 where all are. Nil:
+	// all are.
+	RawFrom func(database, metric string) (timeMs int64)
 	// WithConsistency returns the source for one read with a consistency, and a function that
 	// returns, once the read has ended, the shards that its answer lacks. Nil: Source
 	// answers these reads too, and nothing is missing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -144,9 +145,21 @@ func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreami
 		if err := source.Scan(ctx, request, a.visit); err != nil {
 			return err
 		}
-		a.message.ShardsMissing = missing()
+		a.message.ShardsMissing, a.message.RawFromMs = missing(), q.rawFrom(&request.Selector)
 		return a.end()
 	})
+}
+
+// rawFrom returns since when all samples of what a selector picks are kept; nil: all are, or there are several metrics.
+func (q *queryService) rawFrom(s *scan.Selector) *int64 {
+	if q.s.options.RawFrom == nil || s.MetricAny {
+		return nil
+	}
+	fromMs := q.s.options.RawFrom(access.Canonical(s.Database), s.Metric)
+	if fromMs == math.MinInt64 {
+		return nil
+	}
+	return &fromMs
 }
 
 func (q *queryService) scanRequest(m *tickmeshv1.ScanRequest) (*scan.Request, error) {
@@ -205,7 +218,7 @@ func (a *scanAnswer) flush() error {
 }
 
 func (a *scanAnswer) end() error {
-	if len(a.message.GetChunks()) == 0 && len(a.message.GetShardsMissing()) == 0 {
+	if len(a.message.GetChunks()) == 0 && len(a.message.GetShardsMissing()) == 0 && a.message.RawFromMs == nil {
 		return nil
 	}
 	return a.send(&a.message)

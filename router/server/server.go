@@ -294,6 +294,7 @@ func (s *Settings) apiOptions(b *Backend, q *queries, logger *slog.Logger, regis
 		Admission: q.admission, Cluster: b.Cluster,
 		DatabaseFromHeader: s.fromHeader(), DatabasesJoined: s.databasesJoined,
 		ClusterName: b.ClusterName, Version: process.CurrentBuild().Version, Logger: logger, Registerer: registry,
+		RawFrom: b.rawFrom,
 		Limits: api.Limits{
 			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: requests.inFlight, CallsMax: requests.calls,
 		},

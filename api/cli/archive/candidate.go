@@ -35,6 +35,7 @@ func (c *candidates) find(w *Wanted) []int {
 	first := sort.Search(len(list), func(i int) bool { return c.index.Units[list[i]].ToMs >= w.FromMs })
 	var found []int
 	var sum Digest
+	hours := false
 	for _, i := range list[first:] {
 		u := &c.index.Units[i]
 		if u.FromMs > w.ToMs {
@@ -43,10 +44,14 @@ func (c *candidates) find(w *Wanted) []int {
 		if u.FromMs < w.FromMs || u.ToMs > w.ToMs {
 			return nil // nobody knows what it has in the range
 		}
-		sum.Merge(u.Digest)
 		found = append(found, i)
+		if u.Hours {
+			hours = true
+			continue
+		}
+		sum.Merge(u.Digest)
 	}
-	if sum != w.Digest {
+	if sum != w.Digest || w.Thinned && !hours {
 		return nil
 	}
 	return found

@@ -79,6 +79,9 @@ type Unit struct {
 	FromMs   int64  `json:"from_ms"` // milliseconds since 1970 UTC
 	ToMs     int64  `json:"to_ms"`
 	Digest
+	// Hours: its samples are not what the metric has, but tell of hours of which it has the last sample only (series.Hour). Other
+	// units have that sample.
+	Hours bool   `json:"hours,omitempty"`
 	Parts []Part `json:"parts"`
 }
 

@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// Formats of backups. FormatKeyed is written only for what is encrypted or signed, so that
-// programs that do not know it go on with all others.
+// Formats of backups. FormatKeyed is written only for what is encrypted or signed, and FormatHours for what has units of hours, so that
+// programs that do not know them go on with all others.
 const (
 	Format      = 2
 	FormatKeyed = 3
+	FormatHours = 4
 )
 
 const (
@@ -37,8 +38,9 @@ type Manifest struct {
 	Samples    int64  `json:"samples"`
 	Series     int64  `json:"series"` // that have samples
 	Units      int64  `json:"units"`
-	Bytes      int64  `json:"bytes"`         // of all of its objects, those that it shares with others too
-	Written    int64  `json:"written_bytes"` // of those that were written for it
+	Hours      int64  `json:"hours,omitempty"` // units among them of hours: see Unit.Hours
+	Bytes      int64  `json:"bytes"`           // of all of its objects, those that it shares with others too
+	Written    int64  `json:"written_bytes"`   // of those that were written for it
 	Index      Object `json:"index"`
 	// Recipients tell the sets of recipients apart for whom its objects, its index and the
 	// manifest are encrypted; none: they are not.
@@ -68,6 +70,9 @@ func nameOf(key string) (name string, ok bool) {
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // made once, by the library
 
 func (m Manifest) format() int {
+	if m.Hours > 0 {
+		return FormatHours
+	}
 	if len(m.Recipients) > 0 || len(m.Signature) > 0 {
 		return FormatKeyed
 	}
@@ -96,8 +101,8 @@ func decodeManifest(name string, text []byte) (*Manifest, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if m.Format < Format || m.Format > FormatKeyed {
-		return nil, fmt.Errorf("%w: format %d, not %d or %d", ErrFormat, m.Format, Format, FormatKeyed)
+	if m.Format < Format || m.Format > FormatHours {
+		return nil, fmt.Errorf("%w: format %d, not %d to %d; a later version of tickmesh reads it", ErrFormat, m.Format, Format, FormatHours)
 	}
 	again, err := m.encode()
 	if err != nil || !bytes.Equal(again, text) {
@@ -107,7 +112,7 @@ func decodeManifest(name string, text []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: it is that of backup %q", ErrDamaged, m.Name)
 	}
 	if m.Format != m.format() {
-		return nil, fmt.Errorf("%w: its format is %d, though it is not encrypted or signed accordingly", ErrDamaged, m.Format)
+		return nil, fmt.Errorf("%w: its format is %d, though it is not encrypted or signed, or has no units of hours, accordingly", ErrDamaged, m.Format)
 	}
 	if !m.Index.valid() {
 		return nil, fmt.Errorf("%w: its index is %+v", ErrDamaged, m.Index)
@@ -156,7 +161,10 @@ func openManifest(k *Keys, name string, text []byte) (m *Manifest, err error) {
 func writeManifest(ctx context.Context, s Store, m *Manifest) error {
 	k := keysOf(s)
 	m.Recipients, m.Signature, m.Format = k.marks, nil, Format
-	if k.Encrypts() || k.sign != nil {
+	switch {
+	case m.Hours > 0:
+		m.Format = FormatHours
+	case k.Encrypts() || k.sign != nil:
 		m.Format = FormatKeyed
 	}
 	if k.sign != nil {

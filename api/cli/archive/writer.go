@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"slices"
 	"time"
 
@@ -44,6 +45,8 @@ type Wanted struct {
 	Database, Metric string
 	FromMs, ToMs     int64
 	Digest
+	// Thinned: there are hours of which the last sample is kept, so units of hours belong to it.
+	Thinned bool
 }
 
 // Writer writes a backup.
@@ -218,12 +221,27 @@ const openObject = -1
 // out. When fill fails, nothing of the unit stays. Errors: those of fill and of the
 // storage.
 func (w *Writer) Unit(ctx context.Context, database, metric string, fromMs, toMs int64, fill func(Visitor) error) error {
+	return w.unit(ctx, Unit{Database: []byte(database), Metric: []byte(metric), FromMs: fromMs, ToMs: toMs}, fill)
+}
+
+// Hours adds a unit of hours, as Unit does: fill calls its argument with the samples that tell of them (series.Hour), those of each
+// series in order of time.
+func (w *Writer) Hours(ctx context.Context, database, metric string, fill func(Visitor) error) error {
+	return w.unit(ctx, Unit{Database: []byte(database), Metric: []byte(metric), Hours: true}, fill)
+}
+
+func (w *Writer) unit(ctx context.Context, unit Unit, fill func(Visitor) error) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	u := &unitWriter{Writer: w, start: len(w.buffer), undo: len(w.buffer)}
-	u.Unit = Unit{Database: []byte(database), Metric: []byte(metric), FromMs: fromMs, ToMs: toMs}
+	u := &unitWriter{Writer: w, Unit: unit, start: len(w.buffer), undo: len(w.buffer)}
+	if unit.Hours {
+		u.FromMs, u.ToMs = math.MaxInt64, math.MinInt64
+	}
 	err := fill(func(key series.Key, timesMs []int64, values []float64) error {
+		if unit.Hours && len(timesMs) > 0 { // it tells of these alone
+			u.FromMs, u.ToMs = min(u.FromMs, timesMs[0]), max(u.ToMs, timesMs[len(timesMs)-1])
+		}
 		u.Add(key, timesMs, values)
 		return u.add(ctx, key, timesMs, values)
 	})
@@ -347,9 +365,13 @@ func (w *Writer) save(ctx context.Context) error {
 
 func (w *Writer) sum() {
 	m := &w.manifest
-	m.Samples, m.Bytes, m.Units = 0, 0, int64(len(w.index.Units))
+	m.Samples, m.Bytes, m.Units, m.Hours = 0, 0, int64(len(w.index.Units)), 0
 	for i := range w.index.Units {
-		m.Samples += w.index.Units[i].Samples
+		if u := &w.index.Units[i]; u.Hours {
+			m.Hours++
+		} else {
+			m.Samples += u.Samples
+		}
 	}
 	for _, o := range w.index.Objects {
 		m.Bytes += o.Bytes

@@ -255,6 +255,9 @@ type ScanResponse struct {
 	// Shards that are missing in the answer, with the last message only, and only
 	// when allow_partial was set.
 	ShardsMissing []uint32 `protobuf:"varint,2,rep,packed,name=shards_missing,json=shardsMissing,proto3" json:"shards_missing,omitempty"`
+	// With the last message, from API level 2 on, where the selector names a metric: of hours before this time, milliseconds since
+	// 1970 UTC, the last sample is kept, by the rules of this server. Not set: all samples are.
+	RawFromMs     *int64 `protobuf:"zigzag64,3,opt,name=raw_from_ms,json=rawFromMs,proto3,oneof" json:"raw_from_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -301,6 +304,13 @@ func (x *ScanResponse) GetShardsMissing() []uint32 {
 		return x.ShardsMissing
 	}
 	return nil
+}
+
+func (x *ScanResponse) GetRawFromMs() int64 {
+	if x != nil && x.RawFromMs != nil {
+		return *x.RawFromMs
+	}
+	return 0
 }
 
 // LastRequest asks for the newest samples.
@@ -1109,10 +1119,12 @@ const file_tickmesh_v1_query_proto_rawDesc = "" +
 	"\bsnapshot\x18\b \x01(\tR\bsnapshot\"j\n" +
 	"\vSeriesChunk\x12+\n" +
 	"\x06series\x18\x01 \x01(\v2\x13.tickmesh.v1.SeriesR\x06series\x12.\n" +
-	"\acolumns\x18\x02 \x01(\v2\x14.tickmesh.v1.ColumnsR\acolumns\"g\n" +
+	"\acolumns\x18\x02 \x01(\v2\x14.tickmesh.v1.ColumnsR\acolumns\"\x9c\x01\n" +
 	"\fScanResponse\x120\n" +
 	"\x06chunks\x18\x01 \x03(\v2\x18.tickmesh.v1.SeriesChunkR\x06chunks\x12%\n" +
-	"\x0eshards_missing\x18\x02 \x03(\rR\rshardsMissing\"\xe5\x01\n" +
+	"\x0eshards_missing\x18\x02 \x03(\rR\rshardsMissing\x12#\n" +
+	"\vraw_from_ms\x18\x03 \x01(\x12H\x00R\trawFromMs\x88\x01\x01B\x0e\n" +
+	"\f_raw_from_ms\"\xe5\x01\n" +
 	"\vLastRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x12\x17\n" +
 	"\afrom_ms\x18\x02 \x01(\x03R\x06fromMs\x12/\n" +
@@ -1261,6 +1273,7 @@ func file_tickmesh_v1_query_proto_init() {
 		return
 	}
 	file_tickmesh_v1_scan_proto_init()
+	file_tickmesh_v1_query_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

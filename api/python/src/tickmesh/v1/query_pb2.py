@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from tickmesh.v1 import scan_pb2 as tickmesh_dot_v1_dot_scan__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tickmesh/v1/query.proto\x12\x0btickmesh.v1\x1a\x16tickmesh/v1/scan.proto\"\xfa\x01\n\x0bScanRequest\x12\'\n\x08selector\x18\x01 \x01(\x0b\x32\x15.tickmesh.v1.Selector\x12\x0f\n\x07\x66rom_ms\x18\x02 \x01(\x03\x12\r\n\x05to_ms\x18\x03 \x01(\x03\x12%\n\x07windows\x18\x04 \x01(\x0b\x32\x14.tickmesh.v1.Windows\x12\'\n\x06limits\x18\x05 \x01(\x0b\x32\x17.tickmesh.v1.ScanLimits\x12)\n\tfreshness\x18\x06 \x01(\x0b\x32\x16.tickmesh.v1.Freshness\x12\x15\n\rallow_partial\x18\x07 \x01(\x08\x12\x10\n\x08snapshot\x18\x08 \x01(\t\"Y\n\x0bSeriesChunk\x12#\n\x06series\x18\x01 \x01(\x0b\x32\x13.tickmesh.v1.Series\x12%\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x14.tickmesh.v1.Columns\"P\n\x0cScanResponse\x12(\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x18.tickmesh.v1.SeriesChunk\x12\x16\n\x0eshards_missing\x18\x02 \x03(\r\"\xb2\x01\n\x0bLastRequest\x12\'\n\x08selector\x18\x01 \x01(\x0b\x32\x15.tickmesh.v1.Selector\x12\x0f\n\x07\x66rom_ms\x18\x02 \x01(\x03\x12\'\n\x06limits\x18\x03 \x01(\x0b\x32\x17.tickmesh.v1.ScanLimits\x12)\n\tfreshness\x18\x04 \x01(\x0b\x32\x16.tickmesh.v1.Freshness\x12\x15\n\rallow_partial\x18\x05 \x01(\x08\"P\n\tLastPoint\x12#\n\x06series\x18\x01 \x01(\x0b\x32\x13.tickmesh.v1.Series\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\r\n\x05value\x18\x03 \x01(\x01\"N\n\x0cLastResponse\x12&\n\x06points\x18\x01 \x03(\x0b\x32\x16.tickmesh.v1.LastPoint\x12\x16\n\x0eshards_missing\x18\x02 \x03(\r\"\x8d\x01\n\x11ListSeriesRequest\x12\'\n\x08selector\x18\x01 \x01(\x0b\x32\x15.tickmesh.v1.Selector\x12\r\n\x05limit\x18\x02 \x01(\r\x12)\n\tfreshness\x18\x03 \x01(\x0b\x32\x16.tickmesh.v1.Freshness\x12\x15\n\rallow_partial\x18\x04 \x01(\x08\"`\n\x12ListSeriesResponse\x12#\n\x06series\x18\x01 \x03(\x0b\x32\x13.tickmesh.v1.Series\x12\r\n\x05total\x18\x02 \x01(\x03\x12\x16\n\x0eshards_missing\x18\x03 \x03(\r\"\xc7\x01\n\x10ListNamesRequest\x12#\n\x04kind\x18\x01 \x01(\x0e\x32\x15.tickmesh.v1.NameKind\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\x0c\x12\x0e\n\x06metric\x18\x03 \x01(\x0c\x12\x10\n\x08tag_name\x18\x04 \x01(\x0c\x12\x0e\n\x06prefix\x18\x05 \x01(\x0c\x12\r\n\x05limit\x18\x06 \x01(\r\x12)\n\tfreshness\x18\x07 \x01(\x0b\x32\x16.tickmesh.v1.Freshness\x12\x10\n\x08snapshot\x18\x08 \x01(\t\"4\n\x11ListNamesResponse\x12\r\n\x05names\x18\x01 \x03(\x0c\x12\x10\n\x08left_out\x18\x02 \x01(\x08\"X\n\rDeleteRequest\x12\'\n\x08selector\x18\x01 \x01(\x0b\x32\x15.tickmesh.v1.Selector\x12\x0f\n\x07\x66rom_ms\x18\x02 \x01(\x03\x12\r\n\x05to_ms\x18\x03 \x01(\x03\"(\n\x0e\x44\x65leteResponse\x12\x16\n\x0eseries_touched\x18\x01 \x01(\x03\"(\n\x13TakeSnapshotRequest\x12\x11\n\tdatabases\x18\x01 \x03(\x0c\"(\n\x14TakeSnapshotResponse\x12\x10\n\x08snapshot\x18\x01 \x01(\t\"&\n\x12\x45ndSnapshotRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\t\"\x15\n\x13\x45ndSnapshotResponse*\x84\x01\n\x08NameKind\x12\x19\n\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12NAME_KIND_DATABASE\x10\x01\x12\x14\n\x10NAME_KIND_METRIC\x10\x02\x12\x16\n\x12NAME_KIND_TAG_NAME\x10\x03\x12\x17\n\x13NAME_KIND_TAG_VALUE\x10\x04\x32\x95\x04\n\x0cQueryService\x12=\n\x04Scan\x12\x18.tickmesh.v1.ScanRequest\x1a\x19.tickmesh.v1.ScanResponse0\x01\x12=\n\x04Last\x12\x18.tickmesh.v1.LastRequest\x1a\x19.tickmesh.v1.LastResponse0\x01\x12O\n\nListSeries\x12\x1e.tickmesh.v1.ListSeriesRequest\x1a\x1f.tickmesh.v1.ListSeriesResponse0\x01\x12L\n\tListNames\x12\x1d.tickmesh.v1.ListNamesRequest\x1a\x1e.tickmesh.v1.ListNamesResponse0\x01\x12\x41\n\x06\x44\x65lete\x12\x1a.tickmesh.v1.DeleteRequest\x1a\x1b.tickmesh.v1.DeleteResponse\x12S\n\x0cTakeSnapshot\x12 .tickmesh.v1.TakeSnapshotRequest\x1a!.tickmesh.v1.TakeSnapshotResponse\x12P\n\x0b\x45ndSnapshot\x12\x1f.tickmesh.v1.EndSnapshotRequest\x1a .tickmesh.v1.EndSnapshotResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tickmesh/v1/query.proto\x12\x0btickmesh.v1\x1a\x16tickmesh/v1/scan.proto\"\xfa\x01\n\x0bScanRequest\x12\'\n\x08selector\x18\x01 \x01(\x0b\x32\x15.tickmesh.v1.Selector\x12\x0f\n\x07\x66rom_ms\x18\x02 \x01(\x03\x12\r\n\x05to_ms\x18\x03 \x01(\x03\x12%\n\x07windows\x18\x04 \x01(\x0b\x32\x14.tickmesh.v1.Windows\x12\'\n\x06limits\x18\x05 \x01(\x0b\x32\x17.tickmesh.v1.ScanLimits\x12)\n\tfreshness\x18\x06 \x01(\x0b\x32\x16.tickmesh.v1.Freshness\x12\x15\n\rallow_partial\x18\x07 \x01(\x08\x12\x10\n\x08snapshot\x18\x08 \x01(\t\"Y\n\x0bSeriesChunk\x12#\n\x06series\x18\x01 \x01(\x0b\x32\x13.tickmesh.v1.Series\x12%\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x14.tickmesh.v1.Columns\"z\n\x0cScanResponse\x12(\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x18.tickmesh.v1.SeriesChunk\x12\x16\n\x0eshards_missing\x18\x02 \x03(\r\x12\x18\n\x0braw_from_ms\x18\x03 \x01(\x12H\x00\x88\x01\x01\x42\x0e\n\x0c_raw_from_ms\"\xb2\x01\n\x0bLastRequest\x12\'\n\x08selector\x18\x01 \x01(\x0b\x32\x15.tickmesh.v1.Selector\x12\x0f\n\x07\x66rom_ms\x18\x02 \x01(\x03\x12\'\n\x06limits\x18\x03 \x01(\x0b\x32\x17.tickmesh.v1.ScanLimits\x12)\n\tfreshness\x18\x04 \x01(\x0b\x32\x16.tickmesh.v1.Freshness\x12\x15\n\rallow_partial\x18\x05 \x01(\x08\"P\n\tLastPoint\x12#\n\x06series\x18\x01 \x01(\x0b\x32\x13.tickmesh.v1.Series\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\r\n\x05value\x18\x03 \x01(\x01\"N\n\x0cLastResponse\x12&\n\x06points\x18\x01 \x03(\x0b\x32\x16.tickmesh.v1.LastPoint\x12\x16\n\x0eshards_missing\x18\x02 \x03(\r\"\x8d\x01\n\x11ListSeriesRequest\x12\'\n\x08selector\x18\x01 \x01(\x0b\x32\x15.tickmesh.v1.Selector\x12\r\n\x05limit\x18\x02 \x01(\r\x12)\n\tfreshness\x18\x03 \x01(\x0b\x32\x16.tickmesh.v1.Freshness\x12\x15\n\rallow_partial\x18\x04 \x01(\x08\"`\n\x12ListSeriesResponse\x12#\n\x06series\x18\x01 \x03(\x0b\x32\x13.tickmesh.v1.Series\x12\r\n\x05total\x18\x02 \x01(\x03\x12\x16\n\x0eshards_missing\x18\x03 \x03(\r\"\xc7\x01\n\x10ListNamesRequest\x12#\n\x04kind\x18\x01 \x01(\x0e\x32\x15.tickmesh.v1.NameKind\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\x0c\x12\x0e\n\x06metric\x18\x03 \x01(\x0c\x12\x10\n\x08tag_name\x18\x04 \x01(\x0c\x12\x0e\n\x06prefix\x18\x05 \x01(\x0c\x12\r\n\x05limit\x18\x06 \x01(\r\x12)\n\tfreshness\x18\x07 \x01(\x0b\x32\x16.tickmesh.v1.Freshness\x12\x10\n\x08snapshot\x18\x08 \x01(\t\"4\n\x11ListNamesResponse\x12\r\n\x05names\x18\x01 \x03(\x0c\x12\x10\n\x08left_out\x18\x02 \x01(\x08\"X\n\rDeleteRequest\x12\'\n\x08selector\x18\x01 \x01(\x0b\x32\x15.tickmesh.v1.Selector\x12\x0f\n\x07\x66rom_ms\x18\x02 \x01(\x03\x12\r\n\x05to_ms\x18\x03 \x01(\x03\"(\n\x0e\x44\x65leteResponse\x12\x16\n\x0eseries_touched\x18\x01 \x01(\x03\"(\n\x13TakeSnapshotRequest\x12\x11\n\tdatabases\x18\x01 \x03(\x0c\"(\n\x14TakeSnapshotResponse\x12\x10\n\x08snapshot\x18\x01 \x01(\t\"&\n\x12\x45ndSnapshotRequest\x12\x10\n\x08snapshot\x18\x01 \x01(\t\"\x15\n\x13\x45ndSnapshotResponse*\x84\x01\n\x08NameKind\x12\x19\n\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12NAME_KIND_DATABASE\x10\x01\x12\x14\n\x10NAME_KIND_METRIC\x10\x02\x12\x16\n\x12NAME_KIND_TAG_NAME\x10\x03\x12\x17\n\x13NAME_KIND_TAG_VALUE\x10\x04\x32\x95\x04\n\x0cQueryService\x12=\n\x04Scan\x12\x18.tickmesh.v1.ScanRequest\x1a\x19.tickmesh.v1.ScanResponse0\x01\x12=\n\x04Last\x12\x18.tickmesh.v1.LastRequest\x1a\x19.tickmesh.v1.LastResponse0\x01\x12O\n\nListSeries\x12\x1e.tickmesh.v1.ListSeriesRequest\x1a\x1f.tickmesh.v1.ListSeriesResponse0\x01\x12L\n\tListNames\x12\x1d.tickmesh.v1.ListNamesRequest\x1a\x1e.tickmesh.v1.ListNamesResponse0\x01\x12\x41\n\x06\x44\x65lete\x12\x1a.tickmesh.v1.DeleteRequest\x1a\x1b.tickmesh.v1.DeleteResponse\x12S\n\x0cTakeSnapshot\x12 .tickmesh.v1.TakeSnapshotRequest\x1a!.tickmesh.v1.TakeSnapshotResponse\x12P\n\x0b\x45ndSnapshot\x12\x1f.tickmesh.v1.EndSnapshotRequest\x1a .tickmesh.v1.EndSnapshotResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,40 +33,40 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tickmesh.v1.query_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1'
-  _globals['_NAMEKIND']._serialized_start=1611
-  _globals['_NAMEKIND']._serialized_end=1743
+  _globals['_NAMEKIND']._serialized_start=1653
+  _globals['_NAMEKIND']._serialized_end=1785
   _globals['_SCANREQUEST']._serialized_start=65
   _globals['_SCANREQUEST']._serialized_end=315
   _globals['_SERIESCHUNK']._serialized_start=317
   _globals['_SERIESCHUNK']._serialized_end=406
   _globals['_SCANRESPONSE']._serialized_start=408
-  _globals['_SCANRESPONSE']._serialized_end=488
-  _globals['_LASTREQUEST']._serialized_start=491
-  _globals['_LASTREQUEST']._serialized_end=669
-  _globals['_LASTPOINT']._serialized_start=671
-  _globals['_LASTPOINT']._serialized_end=751
-  _globals['_LASTRESPONSE']._serialized_start=753
-  _globals['_LASTRESPONSE']._serialized_end=831
-  _globals['_LISTSERIESREQUEST']._serialized_start=834
-  _globals['_LISTSERIESREQUEST']._serialized_end=975
-  _globals['_LISTSERIESRESPONSE']._serialized_start=977
-  _globals['_LISTSERIESRESPONSE']._serialized_end=1073
-  _globals['_LISTNAMESREQUEST']._serialized_start=1076
-  _globals['_LISTNAMESREQUEST']._serialized_end=1275
-  _globals['_LISTNAMESRESPONSE']._serialized_start=1277
-  _globals['_LISTNAMESRESPONSE']._serialized_end=1329
-  _globals['_DELETEREQUEST']._serialized_start=1331
-  _globals['_DELETEREQUEST']._serialized_end=1419
-  _globals['_DELETERESPONSE']._serialized_start=1421
-  _globals['_DELETERESPONSE']._serialized_end=1461
-  _globals['_TAKESNAPSHOTREQUEST']._serialized_start=1463
-  _globals['_TAKESNAPSHOTREQUEST']._serialized_end=1503
-  _globals['_TAKESNAPSHOTRESPONSE']._serialized_start=1505
-  _globals['_TAKESNAPSHOTRESPONSE']._serialized_end=1545
-  _globals['_ENDSNAPSHOTREQUEST']._serialized_start=1547
-  _globals['_ENDSNAPSHOTREQUEST']._serialized_end=1585
-  _globals['_ENDSNAPSHOTRESPONSE']._serialized_start=1587
-  _globals['_ENDSNAPSHOTRESPONSE']._serialized_end=1608
-  _globals['_QUERYSERVICE']._serialized_start=1746
-  _globals['_QUERYSERVICE']._serialized_end=2279
+  _globals['_SCANRESPONSE']._serialized_end=530
+  _globals['_LASTREQUEST']._serialized_start=533
+  _globals['_LASTREQUEST']._serialized_end=711
+  _globals['_LASTPOINT']._serialized_start=713
+  _globals['_LASTPOINT']._serialized_end=793
+  _globals['_LASTRESPONSE']._serialized_start=795
+  _globals['_LASTRESPONSE']._serialized_end=873
+  _globals['_LISTSERIESREQUEST']._serialized_start=876
+  _globals['_LISTSERIESREQUEST']._serialized_end=1017
+  _globals['_LISTSERIESRESPONSE']._serialized_start=1019
+  _globals['_LISTSERIESRESPONSE']._serialized_end=1115
+  _globals['_LISTNAMESREQUEST']._serialized_start=1118
+  _globals['_LISTNAMESREQUEST']._serialized_end=1317
+  _globals['_LISTNAMESRESPONSE']._serialized_start=1319
+  _globals['_LISTNAMESRESPONSE']._serialized_end=1371
+  _globals['_DELETEREQUEST']._serialized_start=1373
+  _globals['_DELETEREQUEST']._serialized_end=1461
+  _globals['_DELETERESPONSE']._serialized_start=1463
+  _globals['_DELETERESPONSE']._serialized_end=1503
+  _globals['_TAKESNAPSHOTREQUEST']._serialized_start=1505
+  _globals['_TAKESNAPSHOTREQUEST']._serialized_end=1545
+  _globals['_TAKESNAPSHOTRESPONSE']._serialized_start=1547
+  _globals['_TAKESNAPSHOTRESPONSE']._serialized_end=1587
+  _globals['_ENDSNAPSHOTREQUEST']._serialized_start=1589
+  _globals['_ENDSNAPSHOTREQUEST']._serialized_end=1627
+  _globals['_ENDSNAPSHOTRESPONSE']._serialized_start=1629
+  _globals['_ENDSNAPSHOTRESPONSE']._serialized_end=1650
+  _globals['_QUERYSERVICE']._serialized_start=1788
+  _globals['_QUERYSERVICE']._serialized_end=2321
 # @@protoc_insertion_point(module_scope)

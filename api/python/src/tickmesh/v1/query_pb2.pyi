@@ -49,12 +49,14 @@ class SeriesChunk(_message.Message):
     def __init__(self, series: _Optional[_Union[_scan_pb2.Series, _Mapping]] = ..., columns: _Optional[_Union[_scan_pb2.Columns, _Mapping]] = ...) -> None: ...
 
 class ScanResponse(_message.Message):
-    __slots__ = ("chunks", "shards_missing")
+    __slots__ = ("chunks", "shards_missing", "raw_from_ms")
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
     SHARDS_MISSING_FIELD_NUMBER: _ClassVar[int]
+    RAW_FROM_MS_FIELD_NUMBER: _ClassVar[int]
     chunks: _containers.RepeatedCompositeFieldContainer[SeriesChunk]
     shards_missing: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, chunks: _Optional[_Iterable[_Union[SeriesChunk, _Mapping]]] = ..., shards_missing: _Optional[_Iterable[int]] = ...) -> None: ...
+    raw_from_ms: int
+    def __init__(self, chunks: _Optional[_Iterable[_Union[SeriesChunk, _Mapping]]] = ..., shards_missing: _Optional[_Iterable[int]] = ..., raw_from_ms: _Optional[int] = ...) -> None: ...
 
 class LastRequest(_message.Message):
     __slots__ = ("selector", "from_ms", "limits", "freshness", "allow_partial")

@@ -26,7 +26,7 @@ from tickmesh.v1 import error_pb2 as tickmesh_dot_v1_dot_error__pb2
 from tickmesh.v1 import scan_pb2 as tickmesh_dot_v1_dot_scan__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tickmesh/v1/write.proto\x12\x0btickmesh.v1\x1a\x17tickmesh/v1/error.proto\x1a\x16tickmesh/v1/scan.proto\"+\n\x07\x42\x61tchId\x12\x0f\n\x07session\x18\x01 \x01(\x06\x12\x0f\n\x07\x63ounter\x18\x02 \x01(\x04\"C\n\x0cSeriesHandle\x12\x0e\n\x06handle\x18\x01 \x01(\r\x12#\n\x06series\x18\x02 \x01(\x0b\x32\x13.tickmesh.v1.Series\"\xc0\x01\n\x05\x42\x61tch\x12&\n\x08\x62\x61tch_id\x18\x01 \x01(\x0b\x32\x14.tickmesh.v1.BatchId\x12.\n\x0b\x64\x65\x66initions\x18\x02 \x03(\x0b\x32\x19.tickmesh.v1.SeriesHandle\x12\x0f\n\x07handles\x18\x03 \x03(\r\x12\x16\n\x0etime_deltas_ms\x18\x04 \x03(\x12\x12\x0e\n\x06values\x18\x05 \x03(\x01\x12&\n\x05level\x18\x06 \x01(\x0e\x32\x17.tickmesh.v1.WriteLevel\"B\n\rRefusedSeries\x12\x0e\n\x06handle\x18\x01 \x01(\r\x12!\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x12.tickmesh.v1.Error\"r\n\x0bWriteResult\x12\x0e\n\x06\x63opies\x18\x01 \x01(\r\x12+\n\x07refused\x18\x02 \x03(\x0b\x32\x1a.tickmesh.v1.RefusedSeries\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.tickmesh.v1.WriteLevel\"1\n\x0cWriteRequest\x12!\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x12.tickmesh.v1.Batch\"9\n\rWriteResponse\x12(\n\x06result\x18\x01 \x01(\x0b\x32\x18.tickmesh.v1.WriteResult\"]\n\x12WriteStreamRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12!\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x12.tickmesh.v1.Batch\x12\x12\n\ntimeout_ms\x18\x03 \x01(\r\"\x83\x01\n\x13WriteStreamResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12*\n\x06result\x18\x02 \x01(\x0b\x32\x18.tickmesh.v1.WriteResultH\x00\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.tickmesh.v1.ErrorH\x00\x42\t\n\x07outcome*>\n\nWriteLevel\x12\x1b\n\x17WRITE_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n\x0fWRITE_LEVEL_ALL\x10\x01\x32\xa4\x01\n\x0cWriteService\x12>\n\x05Write\x12\x19.tickmesh.v1.WriteRequest\x1a\x1a.tickmesh.v1.WriteResponse\x12T\n\x0bWriteStream\x12\x1f.tickmesh.v1.WriteStreamRequest\x1a .tickmesh.v1.WriteStreamResponse(\x01\x30\x01\x42;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tickmesh/v1/write.proto\x12\x0btickmesh.v1\x1a\x17tickmesh/v1/error.proto\x1a\x16tickmesh/v1/scan.proto\"+\n\x07\x42\x61tchId\x12\x0f\n\x07session\x18\x01 \x01(\x06\x12\x0f\n\x07\x63ounter\x18\x02 \x01(\x04\"C\n\x0cSeriesHandle\x12\x0e\n\x06handle\x18\x01 \x01(\r\x12#\n\x06series\x18\x02 \x01(\x0b\x32\x13.tickmesh.v1.Series\"\xcf\x01\n\x05\x42\x61tch\x12&\n\x08\x62\x61tch_id\x18\x01 \x01(\x0b\x32\x14.tickmesh.v1.BatchId\x12.\n\x0b\x64\x65\x66initions\x18\x02 \x03(\x0b\x32\x19.tickmesh.v1.SeriesHandle\x12\x0f\n\x07handles\x18\x03 \x03(\r\x12\x16\n\x0etime_deltas_ms\x18\x04 \x03(\x12\x12\x0e\n\x06values\x18\x05 \x03(\x01\x12&\n\x05level\x18\x06 \x01(\x0e\x32\x17.tickmesh.v1.WriteLevel\x12\r\n\x05hours\x18\x07 \x01(\x08\"B\n\rRefusedSeries\x12\x0e\n\x06handle\x18\x01 \x01(\r\x12!\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x12.tickmesh.v1.Error\"r\n\x0bWriteResult\x12\x0e\n\x06\x63opies\x18\x01 \x01(\r\x12+\n\x07refused\x18\x02 \x03(\x0b\x32\x1a.tickmesh.v1.RefusedSeries\x12&\n\x05level\x18\x03 \x01(\x0e\x32\x17.tickmesh.v1.WriteLevel\"1\n\x0cWriteRequest\x12!\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x12.tickmesh.v1.Batch\"9\n\rWriteResponse\x12(\n\x06result\x18\x01 \x01(\x0b\x32\x18.tickmesh.v1.WriteResult\"]\n\x12WriteStreamRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12!\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x12.tickmesh.v1.Batch\x12\x12\n\ntimeout_ms\x18\x03 \x01(\r\"\x83\x01\n\x13WriteStreamResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12*\n\x06result\x18\x02 \x01(\x0b\x32\x18.tickmesh.v1.WriteResultH\x00\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.tickmesh.v1.ErrorH\x00\x42\t\n\x07outcome*>\n\nWriteLevel\x12\x1b\n\x17WRITE_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n\x0fWRITE_LEVEL_ALL\x10\x01\x32\xa4\x01\n\x0cWriteService\x12>\n\x05Write\x12\x19.tickmesh.v1.WriteRequest\x1a\x1a.tickmesh.v1.WriteResponse\x12T\n\x0bWriteStream\x12\x1f.tickmesh.v1.WriteStreamRequest\x1a .tickmesh.v1.WriteStreamResponse(\x01\x30\x01\x42;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,26 +34,26 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tickmesh.v1.write_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1'
-  _globals['_WRITELEVEL']._serialized_start=921
-  _globals['_WRITELEVEL']._serialized_end=983
+  _globals['_WRITELEVEL']._serialized_start=936
+  _globals['_WRITELEVEL']._serialized_end=998
   _globals['_BATCHID']._serialized_start=89
   _globals['_BATCHID']._serialized_end=132
   _globals['_SERIESHANDLE']._serialized_start=134
   _globals['_SERIESHANDLE']._serialized_end=201
   _globals['_BATCH']._serialized_start=204
-  _globals['_BATCH']._serialized_end=396
-  _globals['_REFUSEDSERIES']._serialized_start=398
-  _globals['_REFUSEDSERIES']._serialized_end=464
-  _globals['_WRITERESULT']._serialized_start=466
-  _globals['_WRITERESULT']._serialized_end=580
-  _globals['_WRITEREQUEST']._serialized_start=582
-  _globals['_WRITEREQUEST']._serialized_end=631
-  _globals['_WRITERESPONSE']._serialized_start=633
-  _globals['_WRITERESPONSE']._serialized_end=690
-  _globals['_WRITESTREAMREQUEST']._serialized_start=692
-  _globals['_WRITESTREAMREQUEST']._serialized_end=785
-  _globals['_WRITESTREAMRESPONSE']._serialized_start=788
-  _globals['_WRITESTREAMRESPONSE']._serialized_end=919
-  _globals['_WRITESERVICE']._serialized_start=986
-  _globals['_WRITESERVICE']._serialized_end=1150
+  _globals['_BATCH']._serialized_end=411
+  _globals['_REFUSEDSERIES']._serialized_start=413
+  _globals['_REFUSEDSERIES']._serialized_end=479
+  _globals['_WRITERESULT']._serialized_start=481
+  _globals['_WRITERESULT']._serialized_end=595
+  _globals['_WRITEREQUEST']._serialized_start=597
+  _globals['_WRITEREQUEST']._serialized_end=646
+  _globals['_WRITERESPONSE']._serialized_start=648
+  _globals['_WRITERESPONSE']._serialized_end=705
+  _globals['_WRITESTREAMREQUEST']._serialized_start=707
+  _globals['_WRITESTREAMREQUEST']._serialized_end=800
+  _globals['_WRITESTREAMRESPONSE']._serialized_start=803
+  _globals['_WRITESTREAMRESPONSE']._serialized_end=934
+  _globals['_WRITESERVICE']._serialized_start=1001
+  _globals['_WRITESERVICE']._serialized_end=1165
 # @@protoc_insertion_point(module_scope)

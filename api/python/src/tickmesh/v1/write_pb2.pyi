@@ -32,20 +32,22 @@ class SeriesHandle(_message.Message):
     def __init__(self, handle: _Optional[int] = ..., series: _Optional[_Union[_scan_pb2.Series, _Mapping]] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("batch_id", "definitions", "handles", "time_deltas_ms", "values", "level")
+    __slots__ = ("batch_id", "definitions", "handles", "time_deltas_ms", "values", "level", "hours")
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     DEFINITIONS_FIELD_NUMBER: _ClassVar[int]
     HANDLES_FIELD_NUMBER: _ClassVar[int]
     TIME_DELTAS_MS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
+    HOURS_FIELD_NUMBER: _ClassVar[int]
     batch_id: BatchId
     definitions: _containers.RepeatedCompositeFieldContainer[SeriesHandle]
     handles: _containers.RepeatedScalarFieldContainer[int]
     time_deltas_ms: _containers.RepeatedScalarFieldContainer[int]
     values: _containers.RepeatedScalarFieldContainer[float]
     level: WriteLevel
-    def __init__(self, batch_id: _Optional[_Union[BatchId, _Mapping]] = ..., definitions: _Optional[_Iterable[_Union[SeriesHandle, _Mapping]]] = ..., handles: _Optional[_Iterable[int]] = ..., time_deltas_ms: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., level: _Optional[_Union[WriteLevel, str]] = ...) -> None: ...
+    hours: bool
+    def __init__(self, batch_id: _Optional[_Union[BatchId, _Mapping]] = ..., definitions: _Optional[_Iterable[_Union[SeriesHandle, _Mapping]]] = ..., handles: _Optional[_Iterable[int]] = ..., time_deltas_ms: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., level: _Optional[_Union[WriteLevel, str]] = ..., hours: bool = ...) -> None: ...
 
 class RefusedSeries(_message.Message):
     __slots__ = ("handle", "error")

@@ -86,6 +86,11 @@ export interface ScanResponse {
    * when allow_partial was set.
    */
   shardsMissing: number[];
+  /**
+   * With the last message, from API level 2 on, where the selector names a metric: of hours before this time, milliseconds since
+   * 1970 UTC, the last sample is kept, by the rules of this server. Not set: all samples are.
+   */
+  rawFromMs?: number | undefined;
 }
 
 /** LastRequest asks for the newest samples. */
@@ -443,7 +448,7 @@ export const SeriesChunk: MessageFns<SeriesChunk> = {
 };
 
 function createBaseScanResponse(): ScanResponse {
-  return { chunks: [], shardsMissing: [] };
+  return { chunks: [], shardsMissing: [], rawFromMs: undefined };
 }
 
 export const ScanResponse: MessageFns<ScanResponse> = {
@@ -456,6 +461,9 @@ export const ScanResponse: MessageFns<ScanResponse> = {
       writer.uint32(v);
     }
     writer.join();
+    if (message.rawFromMs !== undefined) {
+      writer.uint32(24).sint64(message.rawFromMs);
+    }
     return writer;
   },
 
@@ -492,6 +500,14 @@ export const ScanResponse: MessageFns<ScanResponse> = {
 
           break;
         }
+        case 3: {
+          if (tag !== 24) {
+            break;
+          }
+
+          message.rawFromMs = longToNumber(reader.sint64());
+          continue;
+        }
       }
       if ((tag & 7) === 4 || tag === 0) {
         break;
@@ -508,6 +524,7 @@ export const ScanResponse: MessageFns<ScanResponse> = {
     const message = createBaseScanResponse();
     message.chunks = object.chunks?.map((e) => SeriesChunk.fromPartial(e)) || [];
     message.shardsMissing = object.shardsMissing?.map((e) => e) || [];
+    message.rawFromMs = object.rawFromMs ?? undefined;
     return message;
   },
 };

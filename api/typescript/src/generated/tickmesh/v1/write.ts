@@ -90,6 +90,11 @@ export interface Batch {
   values: number[];
   /** How many replicas are waited for. */
   level: WriteLevel;
+  /**
+   * From API level 2 on: the samples tell of hours of which the last sample is left, as a restore sends them (series.Hour of the
+   * Go sources). They are taken before the `raw` of their series only, where it has nothing in the hour.
+   */
+  hours: boolean;
 }
 
 /** RefusedSeries is a series whose samples were left out. */
@@ -274,7 +279,7 @@ export const SeriesHandle: MessageFns<SeriesHandle> = {
 };
 
 function createBaseBatch(): Batch {
-  return { batchId: undefined, definitions: [], handles: [], timeDeltasMs: [], values: [], level: 0 };
+  return { batchId: undefined, definitions: [], handles: [], timeDeltasMs: [], values: [], level: 0, hours: false };
 }
 
 export const Batch: MessageFns<Batch> = {
@@ -302,6 +307,9 @@ export const Batch: MessageFns<Batch> = {
     writer.join();
     if (message.level !== 0) {
       writer.uint32(48).int32(message.level);
+    }
+    if (message.hours !== false) {
+      writer.uint32(56).bool(message.hours);
     }
     return writer;
   },
@@ -391,6 +399,14 @@ export const Batch: MessageFns<Batch> = {
           message.level = reader.int32() as any;
           continue;
         }
+        case 7: {
+          if (tag !== 56) {
+            break;
+          }
+
+          message.hours = reader.bool();
+          continue;
+        }
       }
       if ((tag & 7) === 4 || tag === 0) {
         break;
@@ -413,6 +429,7 @@ export const Batch: MessageFns<Batch> = {
     message.timeDeltasMs = object.timeDeltasMs?.map((e) => e) || [];
     message.values = object.values?.map((e) => e) || [];
     message.level = object.level ?? 0;
+    message.hours = object.hours ?? false;
     return message;
   },
 };

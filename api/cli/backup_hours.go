@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/cli/archive"
+	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// Of hours before raw a cluster has the last sample, and windows of whole hours tell of all that there were. A backup has the last
+// sample as any other, so that digests and older archives mean the same, and beside it units of hours: each hour of which there is one sample,
+// with what windows tell of it (series.Hour).
+
+// hoursAtOnce is about how many samples are held while hours are put together.
+const hoursAtOnce = 500_000
+
+// readNumbers asks how many samples windows tell of, day by day.
+func (d *digests) readNumbers(ctx context.Context, c *client.Client, name metricName) error {
+	d.numbers = map[int64]int64{}
+	w := scan.Windows{WidthMs: dayMs, Aggregates: scan.AggregateCount}
+	return inHalves(ctx, timeRange{startOf(scan.TimeMsMin, dayMs) + dayMs, scan.TimeMsMax}, func(r timeRange) error {
+		part := map[int64]int64{}
+		err := again(ctx, func() error {
+			clear(part)
+			for chunk, err := range c.Query(ctx, d.query(name, r, &w)) {
+				if err != nil {
+					return err
+				}
+				for i, ms := range chunk.TimesMs {
+					part[startOf(ms, dayMs)] += chunk.Count[i]
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			for day, n := range part {
+				d.numbers[day] += n
+			}
+		}
+		return err
+	})
+}
+
+func (d *digests) query(name metricName, r timeRange, w *scan.Windows) client.Query {
+	q := client.Query{Selector: scan.Selector{Database: name.database, Metric: name.metric}, FromMs: r.from, ToMs: r.to, Windows: w}
+	q.Snapshot = d.snapshot
+	return q
+}
+
+// hours adds the hours of a unit of which there is one sample.
+func (b *backup) hours(ctx context.Context, w *archive.Wanted) error {
+	name := metricName{w.Database, w.Metric}
+	parts := max(1, w.Samples/hoursAtOnce)
+	widthMs := startOf((w.ToMs-w.FromMs)/parts, series.HourMs) + series.HourMs
+	return again(ctx, func() error {
+		return b.archive.Hours(ctx, w.Database, w.Metric, func(visit archive.Visitor) error {
+			for from := w.FromMs; from <= w.ToMs; from += widthMs {
+				err := inHalves(ctx, timeRange{from, min(w.ToMs, from+widthMs-1)}, func(r timeRange) error {
+					return b.hoursBetween(ctx, name, r, visit)
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// seriesHours are the hours of a series by their start.
+type seriesHours map[int64]*singleHour
+
+// singleHour is an hour with the samples that there are.
+type singleHour struct {
+	series.Hour
+	samples int
+}
+
+// hoursBetween visits the hours in a range.
+func (b *backup) hoursBetween(ctx context.Context, name metricName, r timeRange, visit archive.Visitor) error {
+	found := map[string]seriesHours{}
+	err := readSamples(ctx, b.client, name, r, b.snapshot, func(key series.Key, timesMs []int64, values []float64) error {
+		hours := found[string(key)]
+		if hours == nil {
+			hours = seriesHours{}
+			found[string(key)] = hours
+		}
+		for i, ms := range timesMs {
+			h := hours[startOf(ms, series.HourMs)]
+			if h == nil {
+				h = &singleHour{Hour: series.Hour{StartMs: startOf(ms, series.HourMs)}}
+				hours[h.StartMs] = h
+			}
+			h.samples++
+			h.TimeMs, h.Value = ms, values[i]
+		}
+		return nil
+	}, b.progress)
+	if err != nil {
+		return err
+	}
+	w := scan.Windows{
+		WidthMs:    series.HourMs,
+		Aggregates: scan.AggregateCount | scan.AggregateSum | scan.AggregateMin | scan.AggregateMax | scan.AggregateFirst | scan.AggregateLast,
+	}
+	of := digests{snapshot: b.snapshot}
+	for chunk, err := range b.client.Query(ctx, of.query(name, r, &w)) {
+		if err != nil {
+			return err
+		}
+		hours := found[string(chunk.Series.Key())]
+		for i, ms := range chunk.TimesMs {
+			if h := hours[ms]; h != nil {
+				h.Count, h.Sum, h.Min, h.Max, h.First, h.Last = chunk.Count[i], chunk.Sum[i], chunk.Min[i], chunk.Max[i], chunk.First[i], chunk.Last[i]
+			}
+		}
+	}
+	return visitHours(found, visit)
+}
+
+func visitHours(found map[string]seriesHours, visit archive.Visitor) error {
+	var times []int64
+	var values []float64
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		hours := found[key]
+		for _, startMs := range slices.Sorted(maps.Keys(hours)) {
+			h := hours[startMs]
+			if h.samples != 1 {
+				continue
+			}
+			if !h.Fits() {
+				h.Hour = lastOnly(h.Hour)
+			}
+			times, values = h.AppendSamples(times[:0], values[:0])
+			if err := visit(series.Key(key), times, values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lastOnly returns an hour without what there was beside its last sample.
+func lastOnly(h series.Hour) series.Hour {
+	one := series.Hour{StartMs: h.StartMs, TimeMs: h.TimeMs, Value: h.Value}
+	if !math.IsNaN(h.Value) {
+		one.Count, one.Sum, one.Min, one.Max, one.First, one.Last = 1, h.Value, h.Value, h.Value, h.Value, h.Value
+	}
+	return one
+}
