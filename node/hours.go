@@ -29,5 +29,9 @@ func (n *Node) admitHours(ctx context.Context, part *series.Part) error {
 	if proposed := n.proposeThin(ctx); proposed != nil {
 		return fmt.Errorf("%w: the cuts of raw: %w", series.ErrUnavailable, proposed)
 	}
-	return n.engine.HoursTaken(part.Shard, part.Batch)
+	err = n.engine.HoursTaken(part.Shard, part.Batch)
+	if cuts := planThin(n.rules().RawRules(), n.options.Clock()); errors.Is(err, series.ErrBatch) && cuts != nil && cuts.Most() > n.engine.ThinnedBefore(part.Shard) {
+		return fmt.Errorf("%w: the cuts of raw are not in force yet", series.ErrUnavailable)
+	}
+	return err
 }

@@ -61,6 +61,11 @@ func (n *Node) proposeThin(ctx context.Context) error {
 	if err := n.engine.LetThin(); err != nil {
 		return err
 	}
+	if n.peers.all(hoursUnderstood) { // so that a restore need not wait for it
+		if err := n.engine.LetTakeHours(); err != nil {
+			return err
+		}
+	}
 	if !n.peers.all(thinsKept) {
 		return nil // others hear of it, and do the same
 	}

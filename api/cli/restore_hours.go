@@ -87,7 +87,8 @@ func (w *hourWriter) add(h client.Hour) error {
 }
 
 func (w *hourWriter) send() error {
-	err := w.client.WriteHours(w.ctx, w.held...)
+	// In a new cluster it takes minutes until all nodes know that such hours may come.
+	err := again(w.ctx, func() error { return w.client.WriteHours(w.ctx, w.held...) })
 	w.held = w.held[:0]
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -234,10 +235,10 @@ func (e *Engine) HoursTaken(shard uint16, batch []byte) error {
 	}
 	table := s.thin.Load().table
 	return eachHour(&r, func(g *hourGroup) (err error) {
-		var cutMs int64
+		cutMs := int64(retention.NoCut)
 		if n := g.ref - uint32(series.SlotBase); g.ref < uint32(series.SlotBase) {
 			cutMs, err = s.ThinCutOf(g.ref)
-		} else if n < uint32(len(keys)) {
+		} else if n < uint32(len(keys)) && table != nil {
 			cutMs = table.Of(keys[n])
 		}
 		if err == nil && g.hourMs+segment.HourMs > cutMs {

@@ -465,6 +465,9 @@ func (l *labLog) hours(rng *rand.Rand) labWrite {
 			if hourMs += 3600_000 * (1 + rng.Int64N(2)); hourMs >= l.dayMs() {
 				break
 			}
+			if slices.ContainsFunc(hours, func(h one) bool { return h.key == string(key) && h.hourMs == hourMs }) {
+				break // a batch has each hour once
+			}
 			h, samples := labHour(rng, hourMs)
 			times, values := h.AppendSamples(nil, nil)
 			for i, at := range times {

@@ -39,6 +39,9 @@ func (e *Engine) ShardThinCuts(shard uint16) []retention.Cuts {
 	return e.shards[shard].thin.Load().table.Lists()
 }
 
+// ThinnedBefore returns the latest of the cuts of a shard.
+func (e *Engine) ThinnedBefore(shard uint16) int64 { return e.shards[shard].thin.Load().mostMs }
+
 // thinTables returns the tables of all shards, some of them nil.
 func (e *Engine) thinTables() []*retention.Table {
 	tables := make([]*retention.Table, len(e.shards))
