@@ -181,14 +181,12 @@ func (s *shard) applyHourLocked(g *hourGroup) error {
 		s.engine.stats.samplesSkipped.Add(1)
 		return nil
 	}
-	// What refuses an hour, and so the id of its batch, depends on nothing of which a replay knows more than the first time.
-	if !s.tooLateLocked(id, g.hourMs+segment.HourMs-1) {
-		return notBeforeCut(g.hourMs)
-	}
 	if !g.isHour() {
 		return fmt.Errorf("%w: %d points of the hour from %d ms on are no hour", series.ErrBatch, g.columns.Len(), g.hourMs)
 	}
-	if last := g.columns.Times[g.columns.Len()-1]; last < s.mu.points.cutMs || g.hourMs < scan.TimeMsMin || last > scan.TimeMsMax {
+	// Neither refuses the batch, as a replay may know later cuts, and its id would be remembered otherwise. The leader has looked: HoursTaken.
+	last := g.columns.Times[g.columns.Len()-1]
+	if last < s.mu.points.cutMs || g.hourMs < scan.TimeMsMin || last > scan.TimeMsMax || !s.tooLateLocked(id, g.hourMs+segment.HourMs-1) {
 		s.engine.stats.samplesSkipped.Add(1)
 		return nil
 	}

@@ -483,17 +483,12 @@ func (l *labLog) hours(rng *rand.Rand) labWrite {
 				return false
 			}
 		}
-		refused := false
 		for _, h := range hours {
-			if h.hourMs+3600_000 > m.thinCutOf(h.key) {
-				refused = true
-				continue
-			}
 			known, cutMs := false, m.cutOf(h.key)
 			for at := range m.samples[h.key] {
 				known = known || at >= max(h.hourMs, cutMs) && at < h.hourMs+3600_000
 			}
-			if h.lastMs < m.cutMs {
+			if h.lastMs < m.cutMs || h.hourMs+3600_000 > m.thinCutOf(h.key) {
 				continue
 			}
 			if _, made := m.idOf(h.key); !made {
@@ -509,7 +504,7 @@ func (l *labLog) hours(rng *rand.Rand) labWrite {
 				m.samples[h.key][at] = math.Float64bits(v)
 			}
 		}
-		return !refused
+		return true
 	}}
 }
 
