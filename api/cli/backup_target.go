@@ -160,7 +160,8 @@ func tryRestore(cmd *cobra.Command, b *archive.Backup, start VerificationServer,
 		return err
 	}
 	defer func() { err = errors.Join(err, closeServer()) }()
-	r := &restore{cmd: cmd, client: c, backup: b}
+	// An empty server keeps all samples.
+	r := &restore{cmd: cmd, client: c, backup: b, lastSamples: true, raw: rawTimes{c, map[metricName]int64{}}}
 	if err := r.run(); err != nil {
 		return err
 	}
