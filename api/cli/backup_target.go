@@ -87,7 +87,8 @@ func newBackupVerifyCommand(startServer VerificationServer) *cobra.Command {
 		Use: "verify TARGET", Short: "Read a backup and compare all checksums",
 		Long: `Reads all objects of a backup, and compares their checksums, and number and digest of the samples of
 each metric and day. With --restore the backup is also restored into an empty server, which is made
-in a folder and deleted again, and what that server then has is compared with the backup.`,
+in a folder and deleted again, and what that server then has is compared with the backup; of hours
+before raw these are the last samples.`,
 		Example: "  tickmesh backup verify /backups --name 20261121t164200z --restore /tmp",
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the backup (default: the newest that is complete)")

@@ -45,11 +45,12 @@ func newRestoreCommand() *cobra.Command {
 series and time are replaced, others stay. A backup that is damaged, or not complete, is refused
 before anything is written. A restore can be repeated: what the cluster has already is passed over.
 
-Hours that lie before the time of raw in the cluster's databases file are written as what is kept of such hours: the
-last sample, and rollups of all that the backup has of the hour. Where a series has anything in such an hour already, that
-stays. Of hours that lay before raw when the backup was made it has rollups itself. Where all samples are
-kept now, a restore of these is refused before anything is written; with --last-samples their last samples are written alone.
-When midnight (UTC) passes while it runs, repeat it: a day more lies before raw then.
+Of hours that lie before raw, by the cluster's databases file, what is kept of such hours is written:
+the last sample, and rollups of all that the backup has of the hour. What a series has in such an
+hour already stays. Of hours that lay before raw when the backup was made it has the rollups. Where
+all samples are kept now, a restore of these is refused before anything is written; --last-samples
+writes their last samples alone. When midnight (UTC) passes meanwhile, repeat the restore: one more
+day lies before raw then.
 
 With --verify nothing is written: number and digest of the samples of each metric in the cluster are
 compared with those of the backup. They are the same after a restore into an empty cluster.`,
