@@ -45,8 +45,8 @@ func newRestoreCommand() *cobra.Command {
 series and time are replaced, others stay. A backup that is damaged, or not complete, is refused
 before anything is written. A restore can be repeated: what the cluster has already is passed over.
 
-Of hours that lie before raw, by the cluster's databases file, what is kept of such hours is written:
-the last sample, and rollups of all that the backup has of the hour. What a series has in such an
+Of hours that lie before raw, by the cluster's databases file, what is kept of them is written: the
+last sample, and rollups of all that the backup has of the hour. What a series has in such an
 hour already stays. Of hours that lay before raw when the backup was made it has the rollups. Where
 all samples are kept now, a restore of these is refused before anything is written; --last-samples
 writes their last samples alone. When midnight (UTC) passes meanwhile, repeat the restore: one more
