@@ -47,12 +47,13 @@ target is a folder, or s3://bucket/prefix of S3-compatible storage, and can have
 of several clusters.
 Every write and delete that was acknowledged before the backup began is in it; of later ones, some
 may be. Of hours that are older than raw of the file of databases it has the last sample, and what
-windows of the hour tell of all. All is read from a snapshot, which is taken at the beginning: each
-shard is in the backup as it was at one moment then. When a node that holds a part of it ends, or
-does not answer, the backup starts again, and after three times is made without a snapshot, as it is
-where a node of an older version cannot make one. With --incremental only what has changed since the last complete
-backup is read and written; each backup stands for itself all the same, and others can be deleted.
-A backup that was cut short, however it was, goes on when the command is started again.
+windows of the hour tell of all. All is read from a snapshot, which is taken at the beginning:
+each shard is in the backup as it was at one moment then. When a node that holds a part of it
+ends, or does not answer, the backup starts again, and after three times is made without a
+snapshot, as it is where a node of an older version cannot make one. With --incremental only what
+has changed since the last complete backup is read and written; each backup stands for itself all
+the same, and others can be deleted. A backup that was cut short, however it was, goes on when the
+command is started again.
 
 With --encrypt-to all of it can be read only with an identity of one of the recipients; to go on
 with one, or --incremental, needs --identity too. With --sign-key, whoever reads it with
