@@ -48,6 +48,8 @@ func TestCheck(t *testing.T) {
 		{"thinned hours of the other are not understood", func(s, o *Hello) { s.Forgets, o.Forgets, o.Thins = Kept, Kept, Kept }, wire.ErrVersion},
 		{"thinned hours are understood", func(s, o *Hello) { s.Thins, o.Thins = Kept, Understood }, nil},
 		{"thinned hours may come", func(s, _ *Hello) { s.Thins = Understood }, nil},
+		{"hours are not understood", func(s, _ *Hello) { s.Hours = Kept }, wire.ErrVersion},
+		{"hours are understood", func(s, o *Hello) { s.Hours, o.Hours = Kept, Understood }, nil},
 		{"a router has no entries", func(s, o *Hello) { s.Thins, s.Forgets, o.Node, o.Incarnation = Kept, Kept, "", "" }, nil},
 		{"two routers", func(s, o *Hello) { s.Node, s.Incarnation, o.Node, o.Incarnation = "", "", "", "" }, nil},
 	} {
@@ -158,7 +160,7 @@ func clientOf(t *testing.T, c *careless, self Hello) nodev1.NodeServiceClient {
 // FuzzDecode: what is taken for a Hello comes back as the same Hello.
 func FuzzDecode(f *testing.F) {
 	knows := New("home", identity("c"), "a", identity("a"), 1)
-	knows.Entries = Entries{Forgets: Understood, Thins: Kept}
+	knows.Entries = Entries{Forgets: Understood, Thins: Kept, Hours: Kept}
 	for _, h := range []Hello{
 		New("home", identity("c"), "a", identity("a"), 1),
 		knows,

@@ -61,3 +61,32 @@ func TestHourSamples(t *testing.T) {
 		}
 	}
 }
+
+// FuzzHourOfSamples: samples that are an hour are those that it is told by.
+func FuzzHourOfSamples(f *testing.F) {
+	f.Add(int64(0), uint64(hourMark<<32|5), uint64(7), int64(1000))
+	f.Add(int64(-3*HourMs), uint64(hourMark<<32), uint64(7), int64(6))
+	f.Add(int64(HourMs), uint64(0x7ff8000000000001), uint64(1), int64(HourMs-1))
+	f.Fuzz(func(t *testing.T, startMs int64, mark, bits uint64, lastMs int64) {
+		times, values := []int64{}, []float64{}
+		for i := range int64(hourFields) {
+			times, values = append(times, startMs+i), append(values, math.Float64frombits(bits+uint64(i)))
+		}
+		values[0] = math.Float64frombits(mark)
+		times, values = append(times, startMs+lastMs), append(values, math.Float64frombits(bits))
+		h, ok := HourOfSamples(times, values)
+		if !ok {
+			return
+		}
+		again, numbers := h.AppendSamples(nil, nil)
+		if !h.IsLastOnly() && len(again) != len(times) || h.Count < 1 || !h.Fits() {
+			t.Fatalf("%+v: %v", h, again)
+		}
+		for i := range numbers {
+			from := i + len(times) - len(again) // the last sample may tell all
+			if again[i] != times[from] || math.Float64bits(numbers[i]) != math.Float64bits(values[from]) {
+				t.Fatalf("%+v: sample %d is %d %v", h, i, again[i], numbers[i])
+			}
+		}
+	})
+}
