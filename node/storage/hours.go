@@ -92,7 +92,7 @@ func eachHour(r *series.BatchReader, visit func(*hourGroup) error) error {
 }
 
 // knownHoursOf returns, of the hours of an entry, those in which their series have something. It is called without the
-// lock, which reads need; entries of a shard are applied one after the other.
+// lock, which reads need; entries of a shard are applied one after the other. Errors: ErrStalled.
 func (s *shard) knownHoursOf(e *entry.Entry) (knownHours, error) {
 	if e.Kind != entry.Samples || !s.engine.hours.Load() {
 		return nil, nil

@@ -116,14 +116,13 @@ func (s *shard) apply(epoch uint16, e *entry.Entry) error {
 	s.engine.relieve()
 	s.engine.makeRoom()
 	hours, err := s.knownHoursOf(e)
-	if err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.mu.backlog) == 0 {
-		s.mu.hours = hours
-		err := s.applyLocked(epoch, e)
+		if err == nil {
+			s.mu.hours = hours
+			err = s.applyLocked(epoch, e)
+		}
 		if !errors.Is(err, ErrStalled) {
 			return err
 		}
@@ -146,11 +145,10 @@ func (s *shard) resume() error {
 		s.mu.Unlock() // nobody else resumes, or applies
 		hours, err := s.knownHoursOf(&b.entry)
 		s.mu.Lock()
-		if err != nil {
-			return err
+		if err == nil {
+			s.mu.hours = hours
+			err = s.applyLocked(b.epoch, &b.entry)
 		}
-		s.mu.hours = hours
-		err = s.applyLocked(b.epoch, &b.entry)
 		if errors.Is(err, ErrStalled) {
 			s.mu.stall = err
 			return s.stalledLocked()
