@@ -31,7 +31,7 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 		return singles(columns, memory)
 	}
 	if len(sub.groupBy) == 0 && len(columns) > 0 {
-		g, err := whole(columns, memory)
+		g, err := oneGroup(columns, memory)
 		if err != nil {
 			return nil, err
 		}
@@ -92,8 +92,8 @@ func keepWanted(groups []group, sub *subQuery, memory *holding) ([]group, error)
 	return groups, nil
 }
 
-// whole makes one group of all columns, of which there is at least one.
-func whole(columns []column, memory *holding) (group, error) {
+// oneGroup makes one group of all columns, of which there is at least one.
+func oneGroup(columns []column, memory *holding) (group, error) {
 	g := group{members: columns}
 	var tags []series.Tag
 	for i := range columns {
@@ -139,7 +139,7 @@ func (g *group) integers(sub *subQuery) bool {
 		return true
 	}
 	for i := range g.members[1:] {
-		if !sameTimes(g.members[i].times, g.members[i+1].times) {
+		if !slices.Equal(g.members[i].times, g.members[i+1].times) {
 			return false
 		}
 	}
