@@ -128,6 +128,7 @@ var directions = []direction{
 	{"node/storage/index", []string{"api/guard", "api/series", "api/scan", "node/storage/vfs", "node/storage/failpoint"}, nil, "the index knows no engine"},
 	{"node/storage/entry", []string{"api/series"}, []string{".", "os", "time"}, "entries are bytes, whatever keeps or applies them"},
 	{"node/storage/dedup", []string{"api/series", "node/storage/vfs"}, []string{"os", "time"}, "batch ids are functions of entries: no shard, no clock"},
+	{"node/storage/exemplar", []string{"api/series"}, []string{".", "os", "time"}, "rings are functions of entries: no shard, no clock, no file"},
 	{"node/storage/retention", []string{"api/series", "node/storage/segment"}, []string{"os", "time"}, "cuts are numbers that entries bring: no clock, no file"},
 	{"node/storage/manifest", []string{"api/series", "node/storage/codec", "node/storage/index", "node/storage/pagelog", "node/storage/retention", "node/storage/segment", "node/storage/vfs"}, []string{"os", "time"}, "which files count, whoever writes and reads them"},
 	{"node/storage/read", []string{"api/processor", "api/scan", "api/series", "node/storage/codec", "node/storage/index", "node/storage/manifest", "node/storage/page", "node/storage/pagelog", "node/storage/segment", "node/storage/vfs"}, []string{"os"}, "reads see shards through an interface and change nothing"},
