@@ -75,19 +75,24 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
+	exemplars, err := e.exemplars.stage(nil)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	if err := e.hit(FailCheckpointBatches); err != nil {
 		return err
 	}
 	err = edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) {
 		m.LogPosition = c.Position
 		m.Applied = applied
-		m.BatchFile = batches.Name
+		m.BatchFile, m.ExemplarFile = batches.Name, exemplars.Name
 		e.noteThinCuts(m, applied)
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	e.batches.Keep(batches)
+	e.exemplars.Keep(exemplars)
 	if err := e.index.FinalizeForgotten(applied); err != nil {
 		e.reportCorruption(err)
 	}

@@ -22,8 +22,8 @@ func (e *Engine) ShardRuleCuts(shard uint16) []retention.Cuts {
 	return e.shards[shard].rules.Load().Lists()
 }
 
-func (s *shard) applyRuleCutsLocked(body []byte) error {
-	c, err := retention.Decode(body)
+func (s *shard) applyRuleCutsLocked(e *entry.Entry) error {
+	c, err := retention.Decode(e.Body)
 	if err != nil {
 		return fmt.Errorf("%w: %w", entry.ErrInvalid, err)
 	}
@@ -33,6 +33,19 @@ func (s *shard) applyRuleCutsLocked(body []byte) error {
 	}
 	s.mu.watches.touch(retention.NoCut)
 	s.rules.Store(table)
+	return s.cutExemplarsByRulesLocked(e.Index, c)
+}
+
+// cutExemplarsByRulesLocked removes the exemplars that are before the cuts of an entry.
+func (s *shard) cutExemplarsByRulesLocked(index uint64, cuts retention.Cuts) error {
+	if s.mu.exemplars.Len() == 0 {
+		return nil
+	}
+	table, err := retention.NewTable([]retention.Cuts{cuts}, s.engine.ruleTables())
+	if err != nil {
+		return fmt.Errorf("%w: %w", entry.ErrInvalid, err)
+	}
+	s.cutExemplarsLocked(index, table.Of)
 	return nil
 }
 

@@ -93,6 +93,7 @@ type Engine struct {
 	// Lock order: the Compactor's Pause, an Edit of files, a shard, a change of files.
 	monthsDropped index.Month // months before it are forgotten; guarded by the Compactor's Pause
 	batches       batchIDs
+	exemplars     exemplarFiles
 
 	stats engineStats
 }
@@ -190,6 +191,9 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 		return err
 	}
 	e.batches.shards, e.batches.log = e.shards, e.log
+	if err := e.openExemplars(m.ExemplarFile); err != nil {
+		return err
+	}
 	e.index, err = index.Open(index.Options{
 		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Applied: m.Applied, Failpoints: e.options.Failpoints, Corrupt: e.reportCorruption,
 		PersistSeriesMin: e.options.PersistSeriesMin, ReadOnly: e.options.ReadOnly, DiskReserve: compact.Reserve * e.options.GenerationBytesMax,
@@ -284,7 +288,7 @@ func (e *Engine) wire() {
 	})
 	e.Mover = transfer.New(transfer.Options{
 		FS: e.fs, Gate: e.readers, Source: e.Source, Files: e.files, Pages: e.pages, Index: e.index, Shards: movable,
-		Sharding: e.Sharding, BatchIDs: &e.batches,
+		Sharding: e.Sharding, BatchIDs: &e.batches, Exemplars: &e.exemplars,
 		MaintenanceBytes: e.options.MaintenanceBytes, SpanMax: e.Compactor.SpanMax, SyncLog: e.options.SyncLog, Flush: e.Flush, PauseMerges: e.Pause,
 		Hit: func(failpoint string) error { return e.hit(failpoint) }, Logger: e.log,
 	})

@@ -100,6 +100,7 @@ func (s *shard) Pin() (transfer.State, error) {
 	}
 	return transfer.State{
 		Replica: s.mu.number, Applied: s.mu.applied, CutMs: s.cutMs.Load(), Rules: s.rules.Load(), Thin: s.thin.Load().table, Batches: s.mu.ledger.Now(),
+		Exemplars: s.mu.exemplars.Append(nil),
 		Forgotten: s.forgotten.IDs(),
 	}, nil
 }
@@ -132,6 +133,7 @@ func (s *shard) Replace(r *transfer.Replica, show func()) {
 	s.mu.outOfOrder = outOfOrder{}
 	s.mu.applied, s.mu.backlog, s.mu.stall, s.mu.doubtful = r.Applied, nil, nil, noDoubt
 	s.mu.ledger = dedup.NewLedger(r.Batches, r.Applied)
+	s.replaceExemplarsLocked(r.Exemplars)
 	s.mu.number, s.mu.logPosition = r.Number, r.LogPosition
 	s.mu.watches.restart(math.MaxInt64)
 	s.cutMs.Store(r.CutMs)

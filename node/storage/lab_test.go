@@ -41,6 +41,7 @@ type labNode struct {
 	faultIn atomic.Int64             // operations of the disk until one fails; 0: none will
 	rule    atomic.Pointer[diskRule] // asked before each operation, if it is set
 	memory  int64                    // Options.SeriesBytesMax
+	traces  int                      // exemplars that were compared
 	empty   int                      // series without samples that were found
 
 	hosts   [labShards]bool
@@ -297,6 +298,7 @@ func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint6
 	if n.logs[shard].thins {
 		n.compareWindows(what, shard, m)
 	}
+	n.compareTraces(what, shard, m)
 	n.compareLast(what, shard, want)
 	n.compareDays(what, shard, want)
 	s := n.e.shards[shard]

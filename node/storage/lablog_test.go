@@ -29,6 +29,7 @@ type slowShard struct {
 	rules   []slowRules
 	thin    []slowRules // whose cuts are those before which the last sample of each hour is kept
 	batches deduptest.Table
+	traces  []series.Exemplar // exemplars, in the order in which they came
 }
 
 // slowRules is one entry of rule cuts, in the words of the lab's metrics.
@@ -161,6 +162,7 @@ type labLog struct {
 	counter uint64
 	nowMs   int64
 	thins   bool // hours are thinned
+	traces  bool // there are exemplars
 	churn   bool // most series are deleted, forgotten and made again soon
 }
 
@@ -221,12 +223,19 @@ func (l *labLog) grow(rng *rand.Rand) {
 		l.forget(rng)
 		return
 	}
+	if l.traces && rng.IntN(3) == 0 {
+		l.exemplars(rng)
+		return
+	}
 	switch k := rng.IntN(30); {
 	case k == 0:
 		l.add(entry.Empty, nil, func(*slowShard) {})
 	case k == 1 && rng.IntN(4) == 0:
 		cutMs := l.nowMs - rng.Int64N(3*3600_000)
-		l.add(entry.Retention, entry.RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
+		l.add(entry.Retention, entry.RetentionBody(cutMs), func(m *slowShard) {
+			m.cutMs = max(m.cutMs, cutMs)
+			m.dropTraces(func(x *series.Exemplar) bool { return x.TimeMs < cutMs })
+		})
 	case k == 2 && rng.IntN(4) == 0:
 		l.ruleCuts(rng)
 	case l.thins && k == 3:
@@ -252,7 +261,13 @@ func (l *labLog) ruleCuts(rng *rand.Rand) {
 		cuts.Rules[i].CutMs = of.cutsMs[i]
 	}
 	cuts.OtherMs = of.cutsMs[2]
-	l.add(entry.RuleCuts, retention.Encode(&cuts), func(m *slowShard) { m.rules = append(m.rules, of.slowRules) })
+	l.add(entry.RuleCuts, retention.Encode(&cuts), func(m *slowShard) {
+		m.rules = append(m.rules, of.slowRules)
+		m.dropTraces(func(x *series.Exemplar) bool {
+			_, metric, _, _ := x.Key.Parts(nil)
+			return x.TimeMs < of.cut(string(metric))
+		})
+	})
 }
 
 // thinCuts adds an entry of cuts of up to six days ago.
@@ -316,6 +331,10 @@ func (l *labLog) remove(rng *rand.Rand) {
 			if m.gone[id] {
 				continue
 			}
+			m.dropTraces(func(x *series.Exemplar) bool {
+				of, known := m.idOf(string(x.Key))
+				return known && of == id && x.TimeMs >= fromMs && x.TimeMs <= toMs
+			})
 			fromMs, toMs, cutMs := fromMs, toMs, m.thinCutOf(m.ids[id])
 			if fromMs < cutMs {
 				fromMs = int64(math.Floor(float64(fromMs)/3600_000)) * 3600_000

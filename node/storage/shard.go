@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/exemplar"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/page"
@@ -53,6 +54,7 @@ type shard struct {
 		slots      []slot
 		points     points
 		ledger     dedup.Ledger
+		exemplars  exemplar.Ring
 
 		// Of the present replica: see manifest.LowWater.
 		number      uint64
@@ -182,13 +184,15 @@ func (s *shard) applyLocked(epoch uint16, e *entry.Entry) error {
 	case entry.NamedDelete:
 		err = s.applyNamedDeleteLocked(epoch, e)
 	case entry.Retention:
-		err = s.applyRetentionLocked(e.Body)
+		err = s.applyRetentionLocked(e)
 	case entry.RuleCuts:
-		err = s.applyRuleCutsLocked(e.Body)
+		err = s.applyRuleCutsLocked(e)
 	case entry.ThinCuts:
 		err = s.applyThinCutsLocked(e)
 	case entry.Forget:
 		err = s.applyForgetLocked(e)
+	case entry.Exemplars:
+		err = s.applyExemplarsLocked(e)
 	case entry.Empty, entry.Configuration:
 	default:
 		err = fmt.Errorf("%w: kind %d", entry.ErrInvalid, e.Kind)
@@ -388,6 +392,9 @@ func (s *shard) applyDeleteLocked(index uint64, body []byte) error {
 	if ids = s.trustedLocked(ids, "a delete"); len(ids) == 0 {
 		return nil
 	}
+	if err := s.deleteExemplarsLocked(index, ids, fromMs, toMs); err != nil {
+		return err
+	}
 	for _, d := range s.wholeHoursLocked(ids, fromMs, toMs) {
 		if err := s.deleteLocked(index, d); err != nil {
 			return err
@@ -438,8 +445,8 @@ func (s *shard) emptyLocked(ids []uint32) {
 	s.engine.index.Empty(locals)
 }
 
-func (s *shard) applyRetentionLocked(body []byte) error {
-	cutMs, err := entry.ParseRetentionBody(body)
+func (s *shard) applyRetentionLocked(e *entry.Entry) error {
+	cutMs, err := entry.ParseRetentionBody(e.Body)
 	if err != nil {
 		return err
 	}
@@ -447,5 +454,6 @@ func (s *shard) applyRetentionLocked(body []byte) error {
 		s.mu.watches.touch(retention.NoCut)
 		s.cutMs.Store(cutMs)
 	}
+	s.cutExemplarsLocked(e.Index, func(series.Key) int64 { return cutMs })
 	return nil
 }

@@ -103,7 +103,7 @@ func (e *Engine) takeSnapshot(dir string) error {
 // cutShards notes in a manifest what each shard has now. A shard is locked for its own pages only, so each is cut at
 // a moment of its own, and the page log has later pages of it among those of others.
 func (e *Engine) cutShards(m *manifest.Manifest) error {
-	m.LogPosition, m.BatchFile, m.Tombstones = 0, "", nil
+	m.LogPosition, m.BatchFile, m.ExemplarFile, m.Tombstones = 0, "", "", nil
 	m.Applied = make([]uint64, len(e.shards))
 	m.HighWater = make([]manifest.HighWater, len(e.shards))
 	cuts := e.shardCuts()

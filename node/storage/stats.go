@@ -13,11 +13,13 @@ import (
 
 // Stats are the engine's figures of the moment. Counters count since Open.
 type Stats struct {
-	Samples         int64 // applied
-	SamplesSkipped  int64 // of the log, older than retention or naming no series
-	SamplesTooLate  int64 // of hours of which only the last sample is kept
-	EntriesInvalid  int64
-	BatchesRepeated int64 // with the id of one that was applied
+	Samples        int64 // applied
+	SamplesSkipped int64 // of the log, older than retention or naming no series
+	SamplesTooLate int64 // of hours of which only the last sample is kept
+	EntriesInvalid int64
+	// ExemplarsKept were kept, ExemplarsEvicted have made room for others since; ExemplarBytes is about the memory of those that are there.
+	ExemplarsKept, ExemplarsEvicted, ExemplarBytes int64
+	BatchesRepeated                                int64 // with the id of one that was applied
 	// BatchesForgotten were refused, as they named series that are forgotten.
 	BatchesForgotten int64
 	SeriesForgotten  int64
@@ -53,6 +55,8 @@ type engineStats struct {
 	forgotten, forgetsLate                  atomic.Int64
 	checkpoints, flushes, flushedSamples    atomic.Int64
 	corruptions, flushWaits                 atomic.Int64
+	exemplarsKept, exemplarsEvicted         atomic.Int64
+	exemplarBytes                           atomic.Int64 // at present
 }
 
 // Stats returns the present figures. It looks at each shard in turn. After Close
@@ -66,6 +70,7 @@ func (e *Engine) Stats() Stats {
 	c := &e.stats
 	s := Stats{
 		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), SamplesTooLate: c.samplesTooLate.Load(), EntriesInvalid: c.entriesInvalid.Load(),
+		ExemplarsKept: c.exemplarsKept.Load(), ExemplarsEvicted: c.exemplarsEvicted.Load(), ExemplarBytes: c.exemplarBytes.Load(),
 		BatchesRepeated: c.batchesRepeated.Load(), BatchesForgotten: c.batchesForgotten.Load(),
 		SeriesForgotten: c.forgotten.Load(), ForgetsLate: c.forgetsLate.Load(),
 		Checkpoints: c.checkpoints.Load(), Flushes: c.flushes.Load(), FlushedSamples: c.flushedSamples.Load(), FlushWaits: c.flushWaits.Load(),

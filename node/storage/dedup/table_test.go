@@ -181,7 +181,7 @@ func FuzzDecodeBatchFile(f *testing.F) {
 	table := NewTable()
 	table.judge(series.BatchID{Session: 5, Counter: 5}, 5)
 	table.note(series.BatchID{Session: 5, Counter: 5})
-	f.Add(encodeFile([][]byte{nil, table.Encode(), nil, table.Encode()}))
+	f.Add(fileKind().Encode([][]byte{nil, table.Encode(), nil, table.Encode()}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tables, err := decodeFile(b, 4)
 		if err != nil {
@@ -191,7 +191,7 @@ func FuzzDecodeBatchFile(f *testing.F) {
 		for i := range tables {
 			encoded[i] = tables[i].Encode()
 		}
-		if _, err := decodeFile(encodeFile(encoded), 4); err != nil {
+		if _, err := decodeFile(fileKind().Encode(encoded), 4); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -204,7 +204,7 @@ func TestBatchFileNoticesAnyChange(t *testing.T) {
 		table.judge(series.BatchID{Session: i + 1, Counter: 9}, 5)
 		table.note(series.BatchID{Session: i + 1, Counter: 9})
 	}
-	b := encodeFile([][]byte{nil, table.Encode(), table.Encode()})
+	b := fileKind().Encode([][]byte{nil, table.Encode(), table.Encode()})
 	for i := range 8 * len(b) {
 		changed := slices.Clone(b)
 		changed[i/8] ^= 1 << (i % 8)

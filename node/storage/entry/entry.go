@@ -49,6 +49,7 @@ const (
 	RuleCuts      Kind = 7  // body: see retention.Encode
 	Forget        Kind = 8  // body: see ForgetBody
 	ThinCuts      Kind = 9  // body: see retention.Encode
+	Exemplars     Kind = 10 // body: see ExemplarsBody
 	GroupState    Kind = 16 // no entry: what a Raft group must remember; its index is 0
 )
 

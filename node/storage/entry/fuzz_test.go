@@ -191,3 +191,25 @@ func FuzzForgetBody(f *testing.F) {
 		}
 	})
 }
+
+// FuzzExemplarsBody reads what may be the body of exemplars.
+func FuzzExemplarsBody(f *testing.F) {
+	key := series.AppendKey(nil, []byte("db"), []byte("m"), nil)
+	f.Add(entry.ExemplarsBody(1<<20, []series.Exemplar{{Key: key, TimeMs: -5, Value: 2, Labels: []series.ExemplarLabel{{Name: "trace_id", Value: "x"}}}, {Key: key}}))
+	f.Add(entry.ExemplarsBody(0, nil))
+	f.Add([]byte{0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		bound, exemplars, err := entry.ParseExemplarsBody(b)
+		if err != nil {
+			if !errors.Is(err, entry.ErrInvalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again := entry.ExemplarsBody(bound, exemplars)
+		bound2, exemplars2, err := entry.ParseExemplarsBody(again)
+		if err != nil || bound2 != bound || len(exemplars2) != len(exemplars) || !bytes.Equal(entry.ExemplarsBody(bound2, exemplars2), again) {
+			t.Fatalf("%x became %x: %v", b, again, err)
+		}
+	})
+}

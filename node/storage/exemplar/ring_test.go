@@ -19,46 +19,47 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// TestAsPrometheus plays the same exemplars to Prometheus' storage, which is asked after each step.
+// TestAsPrometheus plays the same exemplars to Prometheus' storage, which is asked after each step. It has room for a number of
+// exemplars, so all take the same number of bytes.
 func TestAsPrometheus(t *testing.T) {
+	one := randomExemplar(rand.New(rand.NewPCG(1, 1)), 0)
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 15))
-		bound := 1 + random.IntN(20)
-		oracle, err := tsdb.NewCircularExemplarStorage(int64(bound), tsdb.NewExemplarMetrics(nil), 0)
+		places := 1 + random.IntN(20)
+		oracle, err := tsdb.NewCircularExemplarStorage(int64(places), tsdb.NewExemplarMetrics(nil), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var r Ring
 		for step := range 300 {
 			if random.IntN(100) == 0 {
-				bound = 1 + random.IntN(20)
-				oracle.(*tsdb.CircularExemplarStorage).Resize(int64(bound))
+				places = 1 + random.IntN(20)
+				oracle.(*tsdb.CircularExemplarStorage).Resize(int64(places))
 			}
+			bound := bytesOf(&one)*int64(places) + random.Int64N(bytesOf(&one))
 			e := randomExemplar(random, int64(step))
-			got, want := r.Add(bound, e), oracle.AddExemplar(seriesLabels(e.Series), prom.Exemplar{Labels: promLabels(e.Labels), Value: e.Value, Ts: e.TimeMs, HasTs: true})
+			got, want := r.Add(bound, e), oracle.AddExemplar(seriesLabels(e.Key), prom.Exemplar{Labels: promLabels(e.Labels), Value: e.Value, Ts: e.TimeMs, HasTs: true})
 			if !sameOutcome(got, want) {
 				t.Fatalf("seed %d, step %d: %v, Prometheus says %v", seed, step, got, want)
 			}
 			from := int64(random.IntN(step + 1))
 			compareAnswers(t, &r, oracle, from, from+int64(random.IntN(100)))
+			checkCounts(t, &r)
 		}
 	}
 }
 
 // randomExemplar returns one whose value follows from its labels, so that the order by labels, which Prometheus
 // takes from a hash, is never asked.
-func randomExemplar(random *rand.Rand, nowMs int64) Exemplar {
+func randomExemplar(random *rand.Rand, nowMs int64) series.Exemplar {
 	trace := 1 + random.IntN(3)
-	e := Exemplar{
-		Series: series.ID(random.IntN(4)), TimeMs: nowMs - int64(random.IntN(3)), Value: float64(trace),
-		Labels: []Label{{"trace_id", fmt.Sprint(trace)}},
+	return series.Exemplar{
+		Key: key(random.IntN(4)), TimeMs: nowMs - int64(random.IntN(3)), Value: float64(trace),
+		Labels: []series.ExemplarLabel{{Name: "trace_id", Value: fmt.Sprint(trace)}},
 	}
-	if random.IntN(20) == 0 {
-		e.Labels[0].Value = strings.Repeat("ä", LabelRunesMax-len("trace_id")+random.IntN(2))
-		e.Value = float64(10 + len(e.Labels[0].Value)) // its own value, as above
-	}
-	return e
 }
+
+func key(n int) series.Key { return series.AppendKey(nil, nil, fmt.Append(nil, n), nil) }
 
 func sameOutcome(got, want error) bool {
 	switch {
@@ -66,10 +67,27 @@ func sameOutcome(got, want error) bool {
 		return want == nil
 	case errors.Is(got, ErrOutOfOrder):
 		return errors.Is(want, storage.ErrOutOfOrderExemplar)
-	case errors.Is(got, ErrLabels):
+	case errors.Is(got, series.ErrExemplar):
 		return errors.Is(want, storage.ErrExemplarLabelLength)
 	}
 	return got == nil && want == nil
+}
+
+// TestLabelLengthAsPrometheus compares how many code points labels may have.
+func TestLabelLengthAsPrometheus(t *testing.T) {
+	for length := range 2 * series.ExemplarRunesMax {
+		oracle, err := tsdb.NewCircularExemplarStorage(5, tsdb.NewExemplarMetrics(nil), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Ring
+		e := randomExemplar(rand.New(rand.NewPCG(1, 1)), 0)
+		e.Labels[0].Value = "x" + strings.Repeat("ä", length)
+		got, want := r.Add(BoundMax, e), oracle.AddExemplar(seriesLabels(e.Key), prom.Exemplar{Labels: promLabels(e.Labels), Value: e.Value, Ts: e.TimeMs, HasTs: true})
+		if !sameOutcome(got, want) {
+			t.Fatalf("%d code points: %v, Prometheus says %v", length, got, want)
+		}
+	}
 }
 
 func compareAnswers(t *testing.T, r *Ring, oracle storage.ExemplarQueryable, from, to int64) {
@@ -78,7 +96,7 @@ func compareAnswers(t *testing.T, r *Ring, oracle storage.ExemplarQueryable, fro
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := querier.Select(from, to, []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotEqual, "id", "2")})
+	results, err := querier.Select(from, to, []*labels.Matcher{labels.MustNewMatcher(labels.MatchNotEqual, "id", "none")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,17 +106,20 @@ func compareAnswers(t *testing.T, r *Ring, oracle storage.ExemplarQueryable, fro
 			want = append(want, fmt.Sprint(q.SeriesLabels.Get("id"), e.Ts, e.Value, e.Labels))
 		}
 	}
-	for _, e := range r.Select(from, to, func(id series.ID) bool { return id != 2 }) {
-		got = append(got, fmt.Sprint(seriesLabels(e.Series).Get("id"), e.TimeMs, e.Value, promLabels(e.Labels)))
+	for _, e := range r.Between(from, to) {
+		got = append(got, fmt.Sprint(seriesLabels(e.Key).Get("id"), e.TimeMs, e.Value, promLabels(e.Labels)))
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("from %d to %d: %v, Prometheus has %v", from, to, got, want)
 	}
 }
 
-func seriesLabels(id series.ID) labels.Labels { return labels.FromStrings("id", fmt.Sprint(id)) }
+func seriesLabels(k series.Key) labels.Labels {
+	_, metric, _, _ := k.Parts(nil)
+	return labels.FromStrings("id", string(metric))
+}
 
-func promLabels(own []Label) labels.Labels {
+func promLabels(own []series.ExemplarLabel) labels.Labels {
 	var pairs []string
 	for _, l := range own {
 		pairs = append(pairs, l.Name, l.Value)
@@ -108,43 +129,43 @@ func promLabels(own []Label) labels.Labels {
 
 func TestRefused(t *testing.T) {
 	var r Ring
-	if err := r.Add(0, Exemplar{}); !errors.Is(err, ErrOff) {
-		t.Errorf("bound 0: %v", err)
-	}
-	for _, bad := range [][]Label{{{"", "a"}}, {{"a", ""}}, {{"b", "x"}, {"a", "x"}}, {{"a", "x"}, {"a", "y"}}, {{"a", "\xff"}}} {
-		if err := r.Add(5, Exemplar{Labels: bad}); !errors.Is(err, ErrLabels) {
-			t.Errorf("%q: %v", bad, err)
+	one := randomExemplar(rand.New(rand.NewPCG(1, 1)), 0)
+	for bound, want := range map[int64]error{-1: ErrOff, 0: ErrOff, bytesOf(&one) - 1: ErrOff, bytesOf(&one): nil} {
+		r = Ring{}
+		if err := r.Add(bound, one); !errors.Is(err, want) || r.Bytes() > max(bound, 0) {
+			t.Errorf("bound %d: %v, and %d bytes", bound, err, r.Bytes())
 		}
 	}
-	nan := Exemplar{Value: math.NaN()}
-	if err := r.Add(5, nan); err != nil {
+	if err := r.Add(BoundMax, series.Exemplar{Key: key(1), Labels: []series.ExemplarLabel{{Name: "a"}}}); !errors.Is(err, series.ErrExemplar) {
+		t.Errorf("an empty value: %v", err)
+	}
+	nan := series.Exemplar{Key: key(9), Value: math.NaN()}
+	if err := r.Add(BoundMax, nan); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Add(5, nan); !errors.Is(err, ErrDuplicate) {
+	if err := r.Add(BoundMax, nan); !errors.Is(err, ErrDuplicate) {
 		t.Errorf("NaN again: %v", err)
 	}
 }
 
-// TestRemoved compares cuts and deletes, in rings that have wrapped, with a filter over what was there.
+// TestRemoved compares what is removed, in rings that have wrapped, with a filter over what was there.
 func TestRemoved(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var r Ring
 		for i := range random.IntN(60) {
-			_ = r.Add(16, randomExemplar(random, int64(i)))
+			_ = r.Add(7000, randomExemplar(random, int64(i)))
 		}
-		before, at := r.ordered(), int64(random.IntN(60))
-		var gone func(Exemplar) bool
-		var count int
+		before, at := slices.Clone(r.kept[r.first:]), int64(random.IntN(60))
+		gone := func(e *series.Exemplar) bool { return e.TimeMs < at }
 		if random.IntN(2) == 0 {
-			gone = func(e Exemplar) bool { return e.TimeMs < at }
-			count = r.Cut(at)
-		} else {
-			gone = func(e Exemplar) bool { return (e.Series == 1 || e.Series == 3) && e.TimeMs >= at && e.TimeMs <= at+10 }
-			count = r.Delete([]series.ID{1, 3}, at, at+10)
+			gone = func(e *series.Exemplar) bool {
+				return (string(e.Key) == string(key(1)) || string(e.Key) == string(key(3))) && e.TimeMs >= at && e.TimeMs <= at+10
+			}
 		}
-		want := slices.DeleteFunc(slices.Clone(before), gone)
-		if got := r.ordered(); !slices.EqualFunc(got, want, equal) || count != len(before)-len(want) {
+		count := r.Remove(gone)
+		want := slices.DeleteFunc(slices.Clone(before), func(e series.Exemplar) bool { return gone(&e) })
+		if got := r.kept[r.first:]; !slices.EqualFunc(got, want, equal) || count != len(before)-len(want) {
 			t.Fatalf("%v, removed %d; want %v", got, count, want)
 		}
 		checkCounts(t, &r)
@@ -152,20 +173,21 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-func equal(a, b Exemplar) bool { return reflect.DeepEqual(a, b) }
+func equal(a, b series.Exemplar) bool { return reflect.DeepEqual(a, b) }
 
 func checkCounts(t *testing.T, r *Ring) {
 	t.Helper()
-	counts := map[series.ID]int{}
-	for _, e := range r.kept {
-		counts[e.Series]++
+	counts, bytes := map[string]int{}, int64(0)
+	for _, e := range r.kept[r.first:] {
+		counts[string(e.Key)]++
+		bytes += bytesOf(&e)
 	}
-	if len(counts) != len(r.newest) {
-		t.Fatalf("%d series are known of %d", len(r.newest), len(counts))
+	if len(counts) != len(r.newest) || bytes != r.bytes || bytes > r.bound {
+		t.Fatalf("%d series are known of %d, and %d bytes of %d, bound %d", len(r.newest), len(counts), r.bytes, bytes, r.bound)
 	}
-	for id, n := range r.newest {
-		if n.count != counts[id] {
-			t.Fatalf("series %d has %d exemplars, not %d", id, counts[id], n.count)
+	for k, n := range r.newest {
+		if n.count != counts[k] || string(n.key) != k {
+			t.Fatalf("series %q has %d exemplars, not %d", k, counts[k], n.count)
 		}
 	}
 }
@@ -173,15 +195,16 @@ func checkCounts(t *testing.T, r *Ring) {
 // checkForm expects that a ring which was written and read goes on as the first one.
 func checkForm(t *testing.T, r *Ring) {
 	t.Helper()
+	r.Note(r.Entry() + 1)
 	form := r.Append(nil)
 	read, err := Decode(form)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := read.Append(nil); !bytes.Equal(again, form) || read.Bound() != r.Bound() || read.Len() != r.Len() {
+	if again := read.Append(nil); !bytes.Equal(again, form) || read.Bound() != r.Bound() || read.Len() != r.Len() || read.Entry() != r.Entry() {
 		t.Fatalf("read and written again: %x, not %x", again, form)
 	}
-	e := Exemplar{Series: 1, TimeMs: 1000}
+	e := series.Exemplar{Key: key(1), TimeMs: 1000}
 	if a, b := r.Add(r.Bound(), e), read.Add(r.Bound(), e); !errors.Is(a, b) || !bytes.Equal(read.Append(nil), r.Append(nil)) {
 		t.Fatalf("the ring that was read goes on differently: %v, %v", a, b)
 	}
@@ -191,8 +214,9 @@ func FuzzDecode(f *testing.F) {
 	random := rand.New(rand.NewPCG(3, 4))
 	var r Ring
 	for i := range 12 {
-		_ = r.Add(8, randomExemplar(random, int64(i)))
+		_ = r.Add(3000, randomExemplar(random, int64(i)))
 	}
+	r.Note(5)
 	form := r.Append(nil)
 	f.Add(form)
 	f.Add(form[:len(form)-1])
@@ -200,9 +224,14 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{1, 0, 0})
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := Decode(b); err == nil {
+		r, err := Decode(b)
+		if err == nil {
 			checkCounts(t, &r)
-			checkForm(t, &r)
+			if len(b) > 0 && r.Entry() < math.MaxUint64 {
+				checkForm(t, &r)
+			}
+		} else if !errors.Is(err, ErrForm) {
+			t.Fatal(err)
 		}
 	})
 }

@@ -67,7 +67,9 @@ type Manifest struct {
 	Tombstones Tombstones         `json:"tombstones"`
 	LowWater   []LowWater         `json:"floors"`              // by shard
 	BatchFile  string             `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
-	HighWater  []HighWater        `json:"ceilings,omitempty"`  // of a snapshot: by shard, the place that its pages come before
+	// ExemplarFile is the file of the exemplars at Applied or later; none: there are none.
+	ExemplarFile string      `json:"exemplarFile,omitempty"`
+	HighWater    []HighWater `json:"ceilings,omitempty"` // of a snapshot: by shard, the place that its pages come before
 	// Purged reports for segments, by name, up to which number tombstones have been
 	// merged into them.
 	Purged map[string]uint64 `json:"purged,omitempty"`

@@ -29,6 +29,7 @@ type Export struct {
 	held   []*segment.Reader
 	stones []streamTombstone
 	table  []byte
+	ring   []byte   // of exemplars
 	gone   []uint32 // ids that are forgotten
 	frames []exportFrame
 	closed atomic.Bool
@@ -67,7 +68,7 @@ func (x *Export) pin(s Shard) error {
 	if err != nil {
 		return err
 	}
-	x.Index, x.table = state.Applied, state.Batches
+	x.Index, x.table, x.ring = state.Applied, state.Batches, state.Exemplars
 	x.gone, x.Forgotten = state.Forgotten, uint32(len(state.Forgotten))
 	x.CutMs, x.RuleCuts, x.ThinCuts = state.CutMs, state.Rules.Lists(), state.Thin.Lists()
 	o := &x.mover.o
@@ -201,7 +202,7 @@ func (x *Export) layOut() error {
 	if err := x.layOutKeys(); err != nil {
 		return err
 	}
-	header := streamHeader{Format: formatOf(&x.ShardExport), Shards: len(x.mover.o.Shards), Segments: []int64{}}
+	header := streamHeader{Format: formatOf(&x.ShardExport), Shards: len(x.mover.o.Shards), Segments: []int64{}, Exemplars: x.ring}
 	for _, file := range x.files {
 		header.Segments = append(header.Segments, file.Meta.Bytes)
 		for at := int64(0); at < file.Meta.Bytes; at += frameBytes {

@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/exemplar"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
@@ -187,6 +188,12 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: it stands for entry %d, the replica for %d", ErrBehind, h.Index, applied)
 	}
 	in.r.Applied, in.r.CutMs = h.Index, h.CutMs
+	if in.r.Exemplars, err = exemplar.Decode(h.Exemplars); err == nil && in.r.Exemplars.Entry() > h.Index {
+		err = fmt.Errorf("%w: of entry %d, the stream stands for entry %d", exemplar.ErrForm, in.r.Exemplars.Entry(), h.Index)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: header: %w", ErrStream, err)
+	}
 	in.r.Rules, err = retention.NewTable(h.RuleCuts, in.mover.tables(Shard.Rules))
 	if err == nil {
 		in.r.Thin, err = retention.NewTable(h.ThinCuts, in.mover.tables(Shard.Thin))

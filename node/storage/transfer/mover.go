@@ -9,12 +9,14 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/exemplar"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/shardfile"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -78,6 +80,8 @@ type State struct {
 	Rules   *retention.Table
 	Thin    *retention.Table
 	Batches []byte // the table of batch ids, encoded
+	// Exemplars is the ring of exemplars, encoded; nil: there are none.
+	Exemplars []byte
 	// Forgotten are the ids that are forgotten, growing.
 	Forgotten []uint32
 }
@@ -89,6 +93,7 @@ type Replica struct {
 	Rules       *retention.Table
 	Thin        *retention.Table
 	Batches     dedup.Table
+	Exemplars   exemplar.Ring
 	Forgotten   []uint32 // growing; of a replica that is dropped it says nothing
 	Number      uint64
 	LogPosition uint64 // entries that stand before it are of replicas before
@@ -99,22 +104,32 @@ type Replica struct {
 type BatchIDs interface {
 	// Stage writes those of each shard's applied entry, and another form for a shard that is replaced. The
 	// caller has the Edit of the manifest, which is to name the file.
-	Stage(applied []uint64, shard uint16, by dedup.Form) (dedup.Staged, error)
+	Stage(applied []uint64, shard uint16, by dedup.Form) (shardfile.Staged, error)
 	// Keep is called when the manifest names the file.
-	Keep(staged dedup.Staged)
+	Keep(staged shardfile.Staged)
+}
+
+// Exemplars writes the exemplars of all shards.
+type Exemplars interface {
+	// Stage writes those that each shard has now, and others for a shard that is replaced. The
+	// caller has the Edit of the manifest, which is to name the file.
+	Stage(shard uint16, by *exemplar.Ring) (shardfile.Staged, error)
+	// Keep is called when the manifest names the file.
+	Keep(staged shardfile.Staged)
 }
 
 // Options configure a Mover.
 type Options struct {
-	FS       vfs.FS
-	Gate     *read.Gate
-	Source   *read.Source
-	Files    *manifest.Store
-	Pages    *pagelog.Log
-	Index    *index.Index
-	Shards   []Shard
-	Sharding func() series.Sharding
-	BatchIDs BatchIDs
+	FS        vfs.FS
+	Gate      *read.Gate
+	Source    *read.Source
+	Files     *manifest.Store
+	Pages     *pagelog.Log
+	Index     *index.Index
+	Shards    []Shard
+	Sharding  func() series.Sharding
+	BatchIDs  BatchIDs
+	Exemplars Exemplars
 
 	MaintenanceBytes int64                        // memory of exports
 	SpanMax          func() segment.Span          // the widest partition that retention wants

@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
+	"github.com/tickmesh/tickmesh/node/storage/shardfile"
 )
 
 // replacement is a replica with the files that it brings.
@@ -74,6 +75,10 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 		}
 	}
 	batches, err := o.BatchIDs.Stage(present.Applied, shard, dedup.Form{Encoded: r.Batches.Encode(), Entry: r.Applied})
+	var exemplars shardfile.Staged
+	if err == nil {
+		exemplars, err = o.Exemplars.Stage(shard, &r.Exemplars)
+	}
 	if err == nil {
 		err = edit.Publish(FailReplacePublish, func(p *manifest.Manifest) {
 			p.LowWater, p.Applied, p.RetentionCutMs = slices.Clone(p.LowWater), slices.Clone(p.Applied), slices.Clone(p.RetentionCutMs)
@@ -85,7 +90,7 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 			for _, reader := range readers {
 				p.Segments = append(p.Segments, *reader.Meta())
 			}
-			p.BatchFile = batches.Name
+			p.BatchFile, p.ExemplarFile = batches.Name, exemplars.Name
 			if len(r.Forgotten) > 0 {
 				p.LetForget()
 			}
@@ -98,6 +103,7 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 		return errors.Join(err, manifest.Unpublished(err, readers))
 	}
 	o.BatchIDs.Keep(batches)
+	o.Exemplars.Keep(exemplars)
 	o.Shards[shard].Replace(&r.Replica, func() { edit.ReplicaReplaced(shard, readers, stones) })
 	return o.Hit(FailReplaceDone)
 }

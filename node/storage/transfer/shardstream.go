@@ -69,6 +69,8 @@ type streamHeader struct {
 	Format   int     `json:"format"`
 	Shards   int     `json:"shards"` // of the sender's folder
 	Segments []int64 `json:"segments"`
+	// Exemplars is the ring of exemplars, encoded. It is here, and not in a frame, as programs that do not know it pass over it.
+	Exemplars []byte `json:"exemplars,omitempty"`
 	ShardExport
 }
 
