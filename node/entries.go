@@ -8,6 +8,8 @@ type Entries struct {
 	Forgets uint32 // those that forget series
 	Thins   uint32 // those before whose cuts of each hour the last sample is kept
 	Hours   uint32 // those with batches of hours
+	// Exemplars: those that keep exemplars, which change nothing else: the format of no folder tells of them.
+	Exemplars uint32
 }
 
 // entriesHeardMax bounds the nodes of which it is known before the first map names them.
@@ -25,6 +27,8 @@ func thinsUnderstood(known Entries) bool   { return known.Thins >= entriesUnders
 func thinsKept(known Entries) bool         { return known.Thins >= entriesKept }
 func hoursUnderstood(known Entries) bool   { return known.Hours >= entriesUnderstood }
 func hoursKept(known Entries) bool         { return known.Hours >= entriesKept }
+
+func exemplarsUnderstood(known Entries) bool { return known.Exemplars >= entriesUnderstood }
 
 // peerEntries is what the other nodes know. Entries of a kind may be proposed only when all nodes have folders that tell of
 // them.
@@ -94,7 +98,7 @@ func (n *Node) HeardEntries(from string, known Entries) {
 
 // Entries returns what this node knows.
 func (n *Node) Entries() Entries {
-	known := Entries{Forgets: entriesUnderstood, Thins: entriesUnderstood, Hours: entriesUnderstood}
+	known := Entries{Forgets: entriesUnderstood, Thins: entriesUnderstood, Hours: entriesUnderstood, Exemplars: entriesUnderstood}
 	if n.engine.LetsForget() {
 		known.Forgets = entriesKept
 	}

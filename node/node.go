@@ -50,7 +50,9 @@ type Options struct {
 	// ForgetSeries has the leaders of this node forget series without samples. Entries of others that do
 	// are carried out in any case.
 	ForgetSeries bool
-	Memory       MemoryBounds
+	// ExemplarBytes bounds the exemplars of all shards together, where this node leads them; 0: none are kept.
+	ExemplarBytes int64
+	Memory        MemoryBounds
 
 	// Of a node in a cluster. Without NodeID the node is on its own: it has a single
 	// group for each shard, and needs no map.

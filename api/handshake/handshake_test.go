@@ -47,6 +47,7 @@ func TestCheck(t *testing.T) {
 		{"thinned hours are not understood", func(s, _ *Hello) { s.Thins = Kept }, wire.ErrVersion},
 		{"thinned hours of the other are not understood", func(s, o *Hello) { s.Forgets, o.Forgets, o.Thins = Kept, Kept, Kept }, wire.ErrVersion},
 		{"thinned hours are understood", func(s, o *Hello) { s.Thins, o.Thins = Kept, Understood }, nil},
+		{"exemplars are not understood", func(s, _ *Hello) { s.Exemplars = Understood }, nil},
 		{"thinned hours may come", func(s, _ *Hello) { s.Thins = Understood }, nil},
 		{"hours are not understood", func(s, _ *Hello) { s.Hours = Kept }, wire.ErrVersion},
 		{"hours are understood", func(s, o *Hello) { s.Hours, o.Hours = Kept, Understood }, nil},
@@ -160,7 +161,7 @@ func clientOf(t *testing.T, c *careless, self Hello) nodev1.NodeServiceClient {
 // FuzzDecode: what is taken for a Hello comes back as the same Hello.
 func FuzzDecode(f *testing.F) {
 	knows := New("home", identity("c"), "a", identity("a"), 1)
-	knows.Entries = Entries{Forgets: Understood, Thins: Kept, Hours: Kept}
+	knows.Entries = Entries{Forgets: Understood, Thins: Kept, Hours: Kept, Exemplars: Understood}
 	for _, h := range []Hello{
 		New("home", identity("c"), "a", identity("a"), 1),
 		knows,

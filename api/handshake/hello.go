@@ -48,6 +48,8 @@ type Entries struct {
 	Forgets Knowledge // those that forget series
 	Thins   Knowledge // those before whose cuts of each hour the last sample is kept
 	Hours   Knowledge // those with batches of hours (series.Hour)
+	// Exemplars: those that keep exemplars. Who does not know these passes over them and has no exemplars, so nodes work with it.
+	Exemplars Knowledge
 }
 
 // Knowledge is what a node knows of a kind of entries.
@@ -87,7 +89,7 @@ func (h Hello) Message() *nodev1.Hello {
 	return &nodev1.Hello{
 		Protocol: h.Protocol, ProtocolMin: h.ProtocolMin, Cluster: h.Cluster, ClusterId: h.ClusterID,
 		Node: h.Node, Incarnation: h.Incarnation, Process: h.Process, ToNode: h.ToNode, ToIncarnation: h.ToIncarnation,
-		Forgets: uint32(h.Forgets), Thins: uint32(h.Thins), Hours: uint32(h.Hours),
+		Forgets: uint32(h.Forgets), Thins: uint32(h.Thins), Hours: uint32(h.Hours), Exemplars: uint32(h.Exemplars),
 	}
 }
 
@@ -97,7 +99,7 @@ func OfMessage(m *nodev1.Hello) (Hello, error) {
 		Protocol: m.GetProtocol(), ProtocolMin: m.GetProtocolMin(), Cluster: m.GetCluster(), ClusterID: m.GetClusterId(),
 		Node: m.GetNode(), Incarnation: m.GetIncarnation(), Process: m.GetProcess(),
 		ToNode: m.GetToNode(), ToIncarnation: m.GetToIncarnation(),
-		Entries: Entries{Knowledge(m.GetForgets()), Knowledge(m.GetThins()), Knowledge(m.GetHours())},
+		Entries: Entries{Knowledge(m.GetForgets()), Knowledge(m.GetThins()), Knowledge(m.GetHours()), Knowledge(m.GetExemplars())},
 	}
 	return h, h.validate()
 }

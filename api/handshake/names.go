@@ -159,6 +159,7 @@ func callersOf(method string) (node, router, operator bool) {
 		return true, false, false
 	case nodev1.NodeService_Write_FullMethodName, nodev1.NodeService_Scan_FullMethodName, nodev1.NodeService_Last_FullMethodName,
 		nodev1.NodeService_ListSeries_FullMethodName, nodev1.NodeService_ListNames_FullMethodName, nodev1.NodeService_History_FullMethodName,
+		nodev1.NodeService_WriteExemplars_FullMethodName, nodev1.NodeService_ListExemplars_FullMethodName,
 		nodev1.NodeService_TakeSnapshot_FullMethodName, nodev1.NodeService_EndSnapshot_FullMethodName,
 		nodev1.NodeService_Delete_FullMethodName, nodev1.NodeService_TransferLeader_FullMethodName:
 		return false, true, false

@@ -268,6 +268,13 @@ type Deleter interface {
 	Delete(ctx context.Context, selector *Selector, fromMs, toMs int64) (seriesTouched int64, err error)
 }
 
+// ExemplarSource is a source of exemplars.
+type ExemplarSource interface {
+	// Exemplars visits the exemplars in [fromMs, toMs], both inclusive, of the series that match: those of a series one after the
+	// other, in ascending time. What is visited may be kept, and must not be changed.
+	Exemplars(ctx context.Context, selector *Selector, fromMs, toMs int64, visit func(*series.Exemplar) error) error
+}
+
 // The whole of time, for requests without a bound.
 const (
 	TimeMsMin = math.MinInt64 / 4

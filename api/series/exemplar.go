@@ -28,6 +28,20 @@ type Exemplar struct {
 	Labels []ExemplarLabel // ascending by name
 }
 
+// ExemplarOutcomes counts what has become of exemplars.
+type ExemplarOutcomes struct {
+	Kept       int // also those that were there already
+	OutOfOrder int // older than one of their series that is kept
+	Refused    int // of no series, with labels that are not allowed, too large, or not wanted
+}
+
+// Add adds those of others.
+func (o *ExemplarOutcomes) Add(of ExemplarOutcomes) {
+	o.Kept += of.Kept
+	o.OutOfOrder += of.OutOfOrder
+	o.Refused += of.Refused
+}
+
 // Check returns ErrExemplar unless the labels are allowed.
 func (e *Exemplar) Check() error {
 	runes := 0

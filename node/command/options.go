@@ -20,9 +20,20 @@ func (s *StorageFlags) NodeOptions(plan *memory.Plan, shards settings.Count, bou
 		Sync: node.SyncMode(s.walSync.Value), SyncInterval: time.Duration(s.walSyncInterval),
 		Retention: time.Duration(s.Retention), FlushInterval: time.Duration(s.flushInterval), DigestInterval: time.Duration(s.digestInterval), ForgetSeries: s.forgetSeries,
 		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.PageFileBytes),
-		GenerationBytesMax: plan.GenerationBytes(), Memory: nodeMemory(plan),
+		GenerationBytesMax: plan.GenerationBytes(), Memory: nodeMemory(plan), ExemplarBytes: s.exemplarBytesWithin(plan),
 		Limits: limits.Bounds{SeriesMax: int64(bounds.seriesMax), SeriesPerSecondMax: int64(bounds.seriesPerSecondMax)},
 		Rules:  rules.Current,
 		Logger: logger, Failpoints: points,
 	}
+}
+
+// exemplarPart of the share of series is what exemplars may take of it.
+const exemplarPart = 8
+
+// exemplarBytesWithin returns how many bytes of exemplars a node may keep. They count to its share of series.
+func (s *StorageFlags) exemplarBytesWithin(plan *memory.Plan) int64 {
+	if ofSeries := plan.NodeBound(memory.Series, memory.Unlimited); plan != nil && ofSeries > 0 {
+		return min(int64(s.exemplarBytes), ofSeries/exemplarPart)
+	}
+	return int64(s.exemplarBytes)
 }

@@ -19,6 +19,7 @@ type StorageFlags struct {
 	walFileBytes, PageFileBytes settings.Bytes
 	digestInterval              settings.Duration
 	forgetSeries                bool
+	exemplarBytes               settings.Bytes
 }
 
 // Define defines the flags, below HeadingStorage.
@@ -37,16 +38,19 @@ func (s *StorageFlags) Define(f *pflag.FlagSet) {
 	s.digestInterval = settings.Duration(24 * time.Hour)
 	f.Var(&s.digestInterval, "digest-interval", "rest between two readings of all closed days, which find what disks have lost and compare the copies; 0: never")
 	f.BoolVar(&s.forgetSeries, "forget-series", false, "forget series whose samples are all gone; earlier programs do not open a folder that has")
+	s.exemplarBytes = 16 << 20
+	f.Var(&s.exemplarBytes, "exemplar-bytes", "memory for exemplars, of which the newest are kept; at most an eighth of what series may take; 0: none are kept")
 	settings.Group(f, settings.HeadingStorage, "data-dir", "retention", "wal-sync", "wal-sync-interval",
-		"checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes", "digest-interval", "forget-series")
+		"checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes", "digest-interval", "forget-series", "exemplar-bytes")
 	settings.Hide(f, "checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes")
 }
 
 // Bounds of settings. Files smaller than fileBytesMin hold no round of writes.
 const (
-	fileBytesMin = 64 << 10
-	fileBytesMax = 1 << 30
-	retentionMin = time.Hour
+	fileBytesMin     = 64 << 10
+	fileBytesMax     = 1 << 30
+	retentionMin     = time.Hour
+	exemplarBytesMax = 1 << 30
 )
 
 // Validate refuses values that cannot be.
@@ -60,6 +64,7 @@ func (s *StorageFlags) Validate(v *settings.Validation) {
 	v.NotZero("wal-sync-interval", s.walSyncInterval)
 	v.NotZero("flush-interval", s.flushInterval)
 	v.SizeBetween("checkpoint-bytes", s.checkpointBytes, fileBytesMin, settings.BytesMax)
+	v.SizeBetween("exemplar-bytes", s.exemplarBytes, 0, exemplarBytesMax)
 	v.SizeBetween("wal-file-bytes", s.walFileBytes, fileBytesMin, fileBytesMax)
 	v.SizeBetween("page-file-bytes", s.PageFileBytes, fileBytesMin, fileBytesMax)
 }

@@ -147,10 +147,10 @@ func (m *Member) hello() handshake.Hello {
 		incarnation = m.node.Incarnation()
 	}
 	h := handshake.New(m.options.Cluster, id, m.options.ID, incarnation, m.process)
-	h.Entries = handshake.Entries{Forgets: handshake.Understood, Thins: handshake.Understood, Hours: handshake.Understood}
+	h.Entries = handshake.Entries{Forgets: handshake.Understood, Thins: handshake.Understood, Hours: handshake.Understood, Exemplars: handshake.Understood}
 	if m.node != nil {
 		known := m.node.Entries()
-		h.Entries = handshake.Entries{Forgets: handshake.Knowledge(known.Forgets), Thins: handshake.Knowledge(known.Thins), Hours: handshake.Knowledge(known.Hours)}
+		h.Entries = handshake.Entries{Forgets: handshake.Knowledge(known.Forgets), Thins: handshake.Knowledge(known.Thins), Hours: handshake.Knowledge(known.Hours), Exemplars: handshake.Knowledge(known.Exemplars)}
 	}
 	return h
 }

@@ -19,6 +19,7 @@ const (
 	exchangeForgets   = 3
 	exchangeThins     = 4
 	exchangeHours     = 5
+	exchangeExemplars = 6
 )
 
 // envelopeCopyMax is the largest envelope that is copied into the message: the pieces of
@@ -54,6 +55,10 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 		head = protowire.AppendTag(head, exchangeHours, protowire.VarintType)
 		head = protowire.AppendVarint(head, uint64(m.GetHours()))
 	}
+	if m.GetExemplars() != 0 {
+		head = protowire.AppendTag(head, exchangeExemplars, protowire.VarintType)
+		head = protowire.AppendVarint(head, uint64(m.GetExemplars()))
+	}
 	for _, e := range m.GetEnvelopes() {
 		head = protowire.AppendTag(head, exchangeEnvelopes, protowire.BytesType)
 		head = protowire.AppendVarint(head, uint64(len(e)))
@@ -74,7 +79,7 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 // Errors: wire.ErrInvalid.
 func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 	// Those before belong to the node; there will be about as many.
-	m.Envelopes, m.ClockMs, m.Forgets, m.Thins, m.Hours = make([][]byte, 0, len(m.Envelopes)), nil, 0, 0, 0
+	m.Envelopes, m.ClockMs, m.Forgets, m.Thins, m.Hours, m.Exemplars = make([][]byte, 0, len(m.Envelopes)), nil, 0, 0, 0, 0
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 || !number.IsValid() {
@@ -103,6 +108,10 @@ func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 			var hours uint64
 			hours, n = protowire.ConsumeVarint(message)
 			m.Hours = uint32(hours)
+		case number == exchangeExemplars && kind == protowire.VarintType:
+			var exemplars uint64
+			exemplars, n = protowire.ConsumeVarint(message)
+			m.Exemplars = uint32(exemplars)
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}

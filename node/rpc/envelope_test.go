@@ -25,7 +25,7 @@ func TestExchangeEncoding(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "clock") {
 			want.ClockMs = proto.Int64(rapid.Int64().Draw(t, "clock, ms"))
-			want.Forgets, want.Thins, want.Hours = rapid.Uint32().Draw(t, "forgets"), rapid.Uint32().Draw(t, "thins"), rapid.Uint32().Draw(t, "hours")
+			want.Forgets, want.Thins, want.Hours, want.Exemplars = rapid.Uint32().Draw(t, "forgets"), rapid.Uint32().Draw(t, "thins"), rapid.Uint32().Draw(t, "hours"), rapid.Uint32().Draw(t, "exemplars")
 		}
 		encoded := exchangeMessage(want).Slice.Materialize()
 		var got, read nodev1.ExchangeRequest
@@ -41,7 +41,7 @@ func TestExchangeEncoding(t *testing.T) {
 // FuzzExchange: what protobuf's own library takes is read as it reads it, and nothing
 // else is taken.
 func FuzzExchange(f *testing.F) {
-	for _, m := range []*nodev1.ExchangeRequest{{}, {Envelopes: [][]byte{{}, []byte("abc")}, ClockMs: proto.Int64(-5), Forgets: 2, Thins: 1, Hours: 2}} {
+	for _, m := range []*nodev1.ExchangeRequest{{}, {Envelopes: [][]byte{{}, []byte("abc")}, ClockMs: proto.Int64(-5), Forgets: 2, Thins: 1, Hours: 2, Exemplars: 1}} {
 		b, err := proto.Marshal(m)
 		if err != nil {
 			f.Fatal(err)

@@ -39,7 +39,7 @@ func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest
 		if message.ClockMs != nil {
 			s.node.HeardClock(hello.Node, message.GetClockMs())
 			s.node.HeardEntries(hello.Node, handshake.Entries{
-				Forgets: handshake.Knowledge(message.GetForgets()), Thins: handshake.Knowledge(message.GetThins()), Hours: handshake.Knowledge(message.GetHours()),
+				Forgets: handshake.Knowledge(message.GetForgets()), Thins: handshake.Knowledge(message.GetThins()), Hours: handshake.Knowledge(message.GetHours()), Exemplars: handshake.Knowledge(message.GetExemplars()),
 			})
 		}
 		if len(message.Envelopes) == 0 {

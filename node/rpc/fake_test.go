@@ -39,6 +39,8 @@ type fakeNode struct {
 	exports map[string][]byte
 	keys    []series.Key
 	failAt  func(read int64) error // of exports
+
+	exemplars []series.Exemplar
 }
 
 func (n *fakeNode) Hello() handshake.Hello { return n.hello }
@@ -115,6 +117,42 @@ func (n *fakeNode) ListNames(_ context.Context, r *NamesRequest) ([]string, []Sh
 		return nil, nil, nil
 	}
 	return n.names(r)
+}
+
+// WriteExemplars keeps those of even times.
+func (n *fakeNode) WriteExemplars(_ context.Context, parts []ShardExemplars) (written []ExemplarsWritten, _ error) {
+	for _, p := range parts {
+		w := ExemplarsWritten{ShardEnd: ShardEnd{Shard: p.Shard}}
+		for _, e := range p.Exemplars {
+			if e.TimeMs%2 == 0 {
+				w.Kept++
+				n.exemplars = append(n.exemplars, e)
+			} else {
+				w.OutOfOrder++
+			}
+		}
+		if p.Shard == 13 {
+			w = ExemplarsWritten{ShardEnd: ShardEnd{Shard: 13, Err: &wire.NotLeaderError{Shard: 13, Leader: "b"}}}
+		}
+		written = append(written, w)
+	}
+	return written, nil
+}
+
+func (n *fakeNode) ListExemplars(_ context.Context, r *ExemplarsRequest, sink ExemplarSink) error {
+	for _, shard := range r.Selector.Shards {
+		for i := range n.exemplars {
+			if e := &n.exemplars[i]; e.TimeMs >= r.FromMs && e.TimeMs <= r.ToMs {
+				if err := sink.Exemplar(shard, e); err != nil {
+					return err
+				}
+			}
+		}
+		if err := sink.ShardEnd(shard, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (n *fakeNode) Delete(_ context.Context, r *DeleteRequest) (deleted []ShardDeleted, _ error) {

@@ -55,6 +55,10 @@ type Node interface {
 	TakeSnapshot(ctx context.Context, shards []uint16) (name string, ends []ShardEnd, err error)
 	// EndSnapshot ends a snapshot; one that has ended is no error.
 	EndSnapshot(ctx context.Context, name string) error
+	// WriteExemplars keeps exemplars and returns what became of those of each shard, in their order. Shards grow.
+	WriteExemplars(ctx context.Context, parts []ShardExemplars) ([]ExemplarsWritten, error)
+	// ListExemplars sends exemplars to the sink, those of a series in order of time. Every shard is ended once.
+	ListExemplars(ctx context.Context, request *ExemplarsRequest, sink ExemplarSink) error
 	// Delete hides samples and returns what became of each shard.
 	Delete(ctx context.Context, request *DeleteRequest) ([]ShardDeleted, error)
 

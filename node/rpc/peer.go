@@ -246,10 +246,10 @@ func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.
 				return nil
 			}
 		}
-		message.ClockMs, message.Forgets, message.Thins, message.Hours = nil, 0, 0, 0
+		message.ClockMs, message.Forgets, message.Thins, message.Hours, message.Exemplars = nil, 0, 0, 0, 0
 		if tell {
 			now := p.options.Self().Entries
-			message.Forgets, message.Thins, message.Hours = uint32(now.Forgets), uint32(now.Thins), uint32(now.Hours)
+			message.Forgets, message.Thins, message.Hours, message.Exemplars = uint32(now.Forgets), uint32(now.Thins), uint32(now.Hours), uint32(now.Exemplars)
 			message.ClockMs = proto.Int64(p.options.Clock().UnixMilli())
 			tell = false
 		}

@@ -33,7 +33,7 @@ func (s *Service) RepairShard(_ context.Context, shard uint16, fromMs, toMs int6
 
 // HeardEntries implements rpc.Node.
 func (s *Service) HeardEntries(from string, known handshake.Entries) {
-	s.node.HeardEntries(from, node.Entries{Forgets: uint32(known.Forgets), Thins: uint32(known.Thins), Hours: uint32(known.Hours)})
+	s.node.HeardEntries(from, node.Entries{Forgets: uint32(known.Forgets), Thins: uint32(known.Thins), Hours: uint32(known.Hours), Exemplars: uint32(known.Exemplars)})
 }
 
 // HeardClock implements rpc.Node.

@@ -103,6 +103,7 @@ type Engine struct {
 func Open(o Options) (*Engine, error) {
 	e := &Engine{fs: o.FS, dir: o.Dir, options: withDefaults(o), log: o.Logger, hit: o.Failpoints.Hit}
 	e.seriesMemory.init(o.SeriesBytesMax)
+	e.seriesMemory.exemplars = &e.stats.exemplarBytes
 	e.readers = read.NewGate()
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,16 +15,14 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/shardfile"
 )
 
-// ExemplarOutcomes counts what becomes of exemplars of one shard.
-type ExemplarOutcomes struct {
-	Kept       int // also those that are there already
-	OutOfOrder int // older than one of their series that is kept
-	Refused    int // of no series, of a shard of others, too large, or with labels that are not allowed
-}
-
 // AdmitExemplars returns those of exemplars that an entry of the shard, with a bound of so many bytes, would keep as far as the shard
 // is applied here, and what becomes of all. Those that are there already are not returned.
-func (e *Engine) AdmitExemplars(shard uint16, bound int64, exemplars []series.Exemplar) (fresh []series.Exemplar, o ExemplarOutcomes, err error) {
+func (e *Engine) AdmitExemplars(ctx context.Context, shard uint16, bound int64, exemplars []series.Exemplar) (fresh []series.Exemplar, o series.ExemplarOutcomes, err error) {
+	_, leave, err := e.readers.Enter(ctx)
+	if err != nil {
+		return nil, o, err
+	}
+	defer leave()
 	sharding := e.Sharding()
 	ofSeries := make([]*series.Exemplar, 0, len(exemplars)) // before the shard is locked, as the index may be on the disk
 	for i := range exemplars {

@@ -224,8 +224,8 @@ func TestAdmitExemplars(t *testing.T) {
 	n.apply(0, 1)
 	of := func(key series.Key, timeMs int64) series.Exemplar { return series.Exemplar{Key: key, TimeMs: timeMs} }
 	const bound = 10000
-	admit := func(bound int64, all ...series.Exemplar) (int, ExemplarOutcomes) {
-		fresh, o, err := n.e.AdmitExemplars(0, bound, all)
+	admit := func(bound int64, all ...series.Exemplar) (int, series.ExemplarOutcomes) {
+		fresh, o, err := n.e.AdmitExemplars(t.Context(), 0, bound, all)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,12 +234,12 @@ func TestAdmitExemplars(t *testing.T) {
 	bad := of(known, 20)
 	bad.Labels = []series.ExemplarLabel{{Name: "a"}}
 	if fresh, o := admit(bound, of(known, 5), of(known, 5), of(known, 9), of(known, 8), of(unknown, 5), of(logs[1].keys[0], 5), bad); fresh != 2 ||
-		o != (ExemplarOutcomes{Kept: 3, OutOfOrder: 1, Refused: 3}) {
+		o != (series.ExemplarOutcomes{Kept: 3, OutOfOrder: 1, Refused: 3}) {
 		t.Errorf("%d fresh ones, %+v", fresh, o)
 	}
 	logs[0].add(entry.Exemplars, entry.ExemplarsBody(bound, []series.Exemplar{of(known, 5), of(known, 9)}), func(*slowShard) {})
 	n.apply(0, 1)
-	if fresh, o := admit(bound, of(known, 5), of(known, 9), of(known, 10)); fresh != 1 || o != (ExemplarOutcomes{Kept: 2, OutOfOrder: 1}) {
+	if fresh, o := admit(bound, of(known, 5), of(known, 9), of(known, 10)); fresh != 1 || o != (series.ExemplarOutcomes{Kept: 2, OutOfOrder: 1}) {
 		t.Errorf("sent again: %d fresh ones, %+v", fresh, o)
 	}
 	if fresh, o := admit(0, of(known, 50)); fresh != 0 || o.Refused != 1 {

@@ -24,14 +24,15 @@ type seriesMemory struct {
 	table  *index.Index
 	shards []*shard
 
-	bytesMax  int64        // 0: no bound
-	index     atomic.Int64 // bytes of the index when it was measured last
-	series    atomic.Int64 // series then
-	lent      atomic.Int64 // bytes of snapshots that are open for reading
-	seriesMax atomic.Int64 // most series within the bound, by what they took then
-	trigger   atomic.Int64 // bytes beyond which pages are sealed
-	reliefs   atomic.Int64 // times that pages were sealed
-	relieving sync.Mutex   // held by the one caller of relieve that seals
+	bytesMax  int64         // 0: no bound
+	index     atomic.Int64  // bytes of the index when it was measured last
+	series    atomic.Int64  // series then
+	exemplars *atomic.Int64 // bytes of exemplars
+	lent      atomic.Int64  // bytes of snapshots that are open for reading
+	seriesMax atomic.Int64  // most series within the bound, by what they took then
+	trigger   atomic.Int64  // bytes beyond which pages are sealed
+	reliefs   atomic.Int64  // times that pages were sealed
+	relieving sync.Mutex    // held by the one caller of relieve that seals
 }
 
 const (
@@ -55,9 +56,9 @@ func (m *seriesMemory) init(bytesMax int64) {
 	m.trigger.Store(bytesMax)
 }
 
-// SeriesBytes returns the memory of the index and of the hot pages of all shards, and of snapshots.
+// SeriesBytes returns the memory of the index, of the hot pages and the exemplars of all shards, and of snapshots.
 func (m *seriesMemory) SeriesBytes() int64 {
-	return m.arena.Bytes() + m.index.Load() + m.lent.Load() + max(0, int64(m.table.Len())-m.series.Load())*indexSeriesBytes
+	return m.arena.Bytes() + m.index.Load() + m.exemplars.Load() + m.lent.Load() + max(0, int64(m.table.Len())-m.series.Load())*indexSeriesBytes
 }
 
 // Lend counts as held, until giveBack, what a snapshot takes of memory that is opened for reading: an index and heads, as there are

@@ -64,6 +64,7 @@ type fakeShard struct {
 	applied  map[string]int // key and time → how often it was applied
 	deleted  map[series.BatchID]bool
 	least    []int64 // the first time that each change has touched
+	traces   []series.Exemplar
 }
 
 // fakeSession is a session's past, with the nodes' window.

@@ -24,7 +24,7 @@ var File_tickmesh_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x1btickmesh/node/v1/node.proto\x12\x10tickmesh.node.v1\x1a\x1dtickmesh/node/v1/digest.proto\x1a\x1ftickmesh/node/v1/exchange.proto\x1a\x1ctickmesh/node/v1/fetch.proto\x1a\x1btickmesh/node/v1/read.proto\x1a\x1dtickmesh/node/v1/repair.proto\x1a\x1dtickmesh/node/v1/report.proto\x1a\x1ftickmesh/node/v1/snapshot.proto\x1a\x1ctickmesh/node/v1/write.proto2\x89\f\n" +
+	"\x1btickmesh/node/v1/node.proto\x12\x10tickmesh.node.v1\x1a\x1dtickmesh/node/v1/digest.proto\x1a\x1ftickmesh/node/v1/exchange.proto\x1a\x1ftickmesh/node/v1/exemplar.proto\x1a\x1ctickmesh/node/v1/fetch.proto\x1a\x1btickmesh/node/v1/read.proto\x1a\x1dtickmesh/node/v1/repair.proto\x1a\x1dtickmesh/node/v1/report.proto\x1a\x1ftickmesh/node/v1/snapshot.proto\x1a\x1ctickmesh/node/v1/write.proto2\xd2\r\n" +
 	"\vNodeService\x12T\n" +
 	"\tHandshake\x12\".tickmesh.node.v1.HandshakeRequest\x1a#.tickmesh.node.v1.HandshakeResponse\x12U\n" +
 	"\bExchange\x12!.tickmesh.node.v1.ExchangeRequest\x1a\".tickmesh.node.v1.ExchangeResponse(\x010\x01\x12L\n" +
@@ -36,7 +36,9 @@ const file_tickmesh_node_v1_node_proto_rawDesc = "" +
 	"\tListNames\x12\".tickmesh.node.v1.ListNamesRequest\x1a#.tickmesh.node.v1.ListNamesResponse0\x01\x12N\n" +
 	"\aHistory\x12 .tickmesh.node.v1.HistoryRequest\x1a!.tickmesh.node.v1.HistoryResponse\x12]\n" +
 	"\fTakeSnapshot\x12%.tickmesh.node.v1.TakeSnapshotRequest\x1a&.tickmesh.node.v1.TakeSnapshotResponse\x12Z\n" +
-	"\vEndSnapshot\x12$.tickmesh.node.v1.EndSnapshotRequest\x1a%.tickmesh.node.v1.EndSnapshotResponse\x12K\n" +
+	"\vEndSnapshot\x12$.tickmesh.node.v1.EndSnapshotRequest\x1a%.tickmesh.node.v1.EndSnapshotResponse\x12c\n" +
+	"\x0eWriteExemplars\x12'.tickmesh.node.v1.WriteExemplarsRequest\x1a(.tickmesh.node.v1.WriteExemplarsResponse\x12b\n" +
+	"\rListExemplars\x12&.tickmesh.node.v1.ListExemplarsRequest\x1a'.tickmesh.node.v1.ListExemplarsResponse0\x01\x12K\n" +
 	"\x06Delete\x12\x1f.tickmesh.node.v1.DeleteRequest\x1a .tickmesh.node.v1.DeleteResponse\x12Y\n" +
 	"\n" +
 	"FetchShard\x12#.tickmesh.node.v1.FetchShardRequest\x1a$.tickmesh.node.v1.FetchShardResponse0\x01\x12K\n" +
@@ -59,32 +61,36 @@ var file_tickmesh_node_v1_node_proto_goTypes = []any{
 	(*HistoryRequest)(nil),         // 7: tickmesh.node.v1.HistoryRequest
 	(*TakeSnapshotRequest)(nil),    // 8: tickmesh.node.v1.TakeSnapshotRequest
 	(*EndSnapshotRequest)(nil),     // 9: tickmesh.node.v1.EndSnapshotRequest
-	(*DeleteRequest)(nil),          // 10: tickmesh.node.v1.DeleteRequest
-	(*FetchShardRequest)(nil),      // 11: tickmesh.node.v1.FetchShardRequest
-	(*DigestRequest)(nil),          // 12: tickmesh.node.v1.DigestRequest
-	(*FetchRangeRequest)(nil),      // 13: tickmesh.node.v1.FetchRangeRequest
-	(*RepairShardRequest)(nil),     // 14: tickmesh.node.v1.RepairShardRequest
-	(*ReportRequest)(nil),          // 15: tickmesh.node.v1.ReportRequest
-	(*AdoptMapRequest)(nil),        // 16: tickmesh.node.v1.AdoptMapRequest
-	(*TransferLeaderRequest)(nil),  // 17: tickmesh.node.v1.TransferLeaderRequest
-	(*HandshakeResponse)(nil),      // 18: tickmesh.node.v1.HandshakeResponse
-	(*ExchangeResponse)(nil),       // 19: tickmesh.node.v1.ExchangeResponse
-	(*WriteResponse)(nil),          // 20: tickmesh.node.v1.WriteResponse
-	(*ScanResponse)(nil),           // 21: tickmesh.node.v1.ScanResponse
-	(*LastResponse)(nil),           // 22: tickmesh.node.v1.LastResponse
-	(*ListSeriesResponse)(nil),     // 23: tickmesh.node.v1.ListSeriesResponse
-	(*ListNamesResponse)(nil),      // 24: tickmesh.node.v1.ListNamesResponse
-	(*HistoryResponse)(nil),        // 25: tickmesh.node.v1.HistoryResponse
-	(*TakeSnapshotResponse)(nil),   // 26: tickmesh.node.v1.TakeSnapshotResponse
-	(*EndSnapshotResponse)(nil),    // 27: tickmesh.node.v1.EndSnapshotResponse
-	(*DeleteResponse)(nil),         // 28: tickmesh.node.v1.DeleteResponse
-	(*FetchShardResponse)(nil),     // 29: tickmesh.node.v1.FetchShardResponse
-	(*DigestResponse)(nil),         // 30: tickmesh.node.v1.DigestResponse
-	(*FetchRangeResponse)(nil),     // 31: tickmesh.node.v1.FetchRangeResponse
-	(*RepairShardResponse)(nil),    // 32: tickmesh.node.v1.RepairShardResponse
-	(*ReportResponse)(nil),         // 33: tickmesh.node.v1.ReportResponse
-	(*AdoptMapResponse)(nil),       // 34: tickmesh.node.v1.AdoptMapResponse
-	(*TransferLeaderResponse)(nil), // 35: tickmesh.node.v1.TransferLeaderResponse
+	(*WriteExemplarsRequest)(nil),  // 10: tickmesh.node.v1.WriteExemplarsRequest
+	(*ListExemplarsRequest)(nil),   // 11: tickmesh.node.v1.ListExemplarsRequest
+	(*DeleteRequest)(nil),          // 12: tickmesh.node.v1.DeleteRequest
+	(*FetchShardRequest)(nil),      // 13: tickmesh.node.v1.FetchShardRequest
+	(*DigestRequest)(nil),          // 14: tickmesh.node.v1.DigestRequest
+	(*FetchRangeRequest)(nil),      // 15: tickmesh.node.v1.FetchRangeRequest
+	(*RepairShardRequest)(nil),     // 16: tickmesh.node.v1.RepairShardRequest
+	(*ReportRequest)(nil),          // 17: tickmesh.node.v1.ReportRequest
+	(*AdoptMapRequest)(nil),        // 18: tickmesh.node.v1.AdoptMapRequest
+	(*TransferLeaderRequest)(nil),  // 19: tickmesh.node.v1.TransferLeaderRequest
+	(*HandshakeResponse)(nil),      // 20: tickmesh.node.v1.HandshakeResponse
+	(*ExchangeResponse)(nil),       // 21: tickmesh.node.v1.ExchangeResponse
+	(*WriteResponse)(nil),          // 22: tickmesh.node.v1.WriteResponse
+	(*ScanResponse)(nil),           // 23: tickmesh.node.v1.ScanResponse
+	(*LastResponse)(nil),           // 24: tickmesh.node.v1.LastResponse
+	(*ListSeriesResponse)(nil),     // 25: tickmesh.node.v1.ListSeriesResponse
+	(*ListNamesResponse)(nil),      // 26: tickmesh.node.v1.ListNamesResponse
+	(*HistoryResponse)(nil),        // 27: tickmesh.node.v1.HistoryResponse
+	(*TakeSnapshotResponse)(nil),   // 28: tickmesh.node.v1.TakeSnapshotResponse
+	(*EndSnapshotResponse)(nil),    // 29: tickmesh.node.v1.EndSnapshotResponse
+	(*WriteExemplarsResponse)(nil), // 30: tickmesh.node.v1.WriteExemplarsResponse
+	(*ListExemplarsResponse)(nil),  // 31: tickmesh.node.v1.ListExemplarsResponse
+	(*DeleteResponse)(nil),         // 32: tickmesh.node.v1.DeleteResponse
+	(*FetchShardResponse)(nil),     // 33: tickmesh.node.v1.FetchShardResponse
+	(*DigestResponse)(nil),         // 34: tickmesh.node.v1.DigestResponse
+	(*FetchRangeResponse)(nil),     // 35: tickmesh.node.v1.FetchRangeResponse
+	(*RepairShardResponse)(nil),    // 36: tickmesh.node.v1.RepairShardResponse
+	(*ReportResponse)(nil),         // 37: tickmesh.node.v1.ReportResponse
+	(*AdoptMapResponse)(nil),       // 38: tickmesh.node.v1.AdoptMapResponse
+	(*TransferLeaderResponse)(nil), // 39: tickmesh.node.v1.TransferLeaderResponse
 }
 var file_tickmesh_node_v1_node_proto_depIdxs = []int32{
 	0,  // 0: tickmesh.node.v1.NodeService.Handshake:input_type -> tickmesh.node.v1.HandshakeRequest
@@ -97,34 +103,38 @@ var file_tickmesh_node_v1_node_proto_depIdxs = []int32{
 	7,  // 7: tickmesh.node.v1.NodeService.History:input_type -> tickmesh.node.v1.HistoryRequest
 	8,  // 8: tickmesh.node.v1.NodeService.TakeSnapshot:input_type -> tickmesh.node.v1.TakeSnapshotRequest
 	9,  // 9: tickmesh.node.v1.NodeService.EndSnapshot:input_type -> tickmesh.node.v1.EndSnapshotRequest
-	10, // 10: tickmesh.node.v1.NodeService.Delete:input_type -> tickmesh.node.v1.DeleteRequest
-	11, // 11: tickmesh.node.v1.NodeService.FetchShard:input_type -> tickmesh.node.v1.FetchShardRequest
-	12, // 12: tickmesh.node.v1.NodeService.Digest:input_type -> tickmesh.node.v1.DigestRequest
-	13, // 13: tickmesh.node.v1.NodeService.FetchRange:input_type -> tickmesh.node.v1.FetchRangeRequest
-	14, // 14: tickmesh.node.v1.NodeService.RepairShard:input_type -> tickmesh.node.v1.RepairShardRequest
-	15, // 15: tickmesh.node.v1.NodeService.Report:input_type -> tickmesh.node.v1.ReportRequest
-	16, // 16: tickmesh.node.v1.NodeService.AdoptMap:input_type -> tickmesh.node.v1.AdoptMapRequest
-	17, // 17: tickmesh.node.v1.NodeService.TransferLeader:input_type -> tickmesh.node.v1.TransferLeaderRequest
-	18, // 18: tickmesh.node.v1.NodeService.Handshake:output_type -> tickmesh.node.v1.HandshakeResponse
-	19, // 19: tickmesh.node.v1.NodeService.Exchange:output_type -> tickmesh.node.v1.ExchangeResponse
-	20, // 20: tickmesh.node.v1.NodeService.Write:output_type -> tickmesh.node.v1.WriteResponse
-	21, // 21: tickmesh.node.v1.NodeService.Scan:output_type -> tickmesh.node.v1.ScanResponse
-	22, // 22: tickmesh.node.v1.NodeService.Last:output_type -> tickmesh.node.v1.LastResponse
-	23, // 23: tickmesh.node.v1.NodeService.ListSeries:output_type -> tickmesh.node.v1.ListSeriesResponse
-	24, // 24: tickmesh.node.v1.NodeService.ListNames:output_type -> tickmesh.node.v1.ListNamesResponse
-	25, // 25: tickmesh.node.v1.NodeService.History:output_type -> tickmesh.node.v1.HistoryResponse
-	26, // 26: tickmesh.node.v1.NodeService.TakeSnapshot:output_type -> tickmesh.node.v1.TakeSnapshotResponse
-	27, // 27: tickmesh.node.v1.NodeService.EndSnapshot:output_type -> tickmesh.node.v1.EndSnapshotResponse
-	28, // 28: tickmesh.node.v1.NodeService.Delete:output_type -> tickmesh.node.v1.DeleteResponse
-	29, // 29: tickmesh.node.v1.NodeService.FetchShard:output_type -> tickmesh.node.v1.FetchShardResponse
-	30, // 30: tickmesh.node.v1.NodeService.Digest:output_type -> tickmesh.node.v1.DigestResponse
-	31, // 31: tickmesh.node.v1.NodeService.FetchRange:output_type -> tickmesh.node.v1.FetchRangeResponse
-	32, // 32: tickmesh.node.v1.NodeService.RepairShard:output_type -> tickmesh.node.v1.RepairShardResponse
-	33, // 33: tickmesh.node.v1.NodeService.Report:output_type -> tickmesh.node.v1.ReportResponse
-	34, // 34: tickmesh.node.v1.NodeService.AdoptMap:output_type -> tickmesh.node.v1.AdoptMapResponse
-	35, // 35: tickmesh.node.v1.NodeService.TransferLeader:output_type -> tickmesh.node.v1.TransferLeaderResponse
-	18, // [18:36] is the sub-list for method output_type
-	0,  // [0:18] is the sub-list for method input_type
+	10, // 10: tickmesh.node.v1.NodeService.WriteExemplars:input_type -> tickmesh.node.v1.WriteExemplarsRequest
+	11, // 11: tickmesh.node.v1.NodeService.ListExemplars:input_type -> tickmesh.node.v1.ListExemplarsRequest
+	12, // 12: tickmesh.node.v1.NodeService.Delete:input_type -> tickmesh.node.v1.DeleteRequest
+	13, // 13: tickmesh.node.v1.NodeService.FetchShard:input_type -> tickmesh.node.v1.FetchShardRequest
+	14, // 14: tickmesh.node.v1.NodeService.Digest:input_type -> tickmesh.node.v1.DigestRequest
+	15, // 15: tickmesh.node.v1.NodeService.FetchRange:input_type -> tickmesh.node.v1.FetchRangeRequest
+	16, // 16: tickmesh.node.v1.NodeService.RepairShard:input_type -> tickmesh.node.v1.RepairShardRequest
+	17, // 17: tickmesh.node.v1.NodeService.Report:input_type -> tickmesh.node.v1.ReportRequest
+	18, // 18: tickmesh.node.v1.NodeService.AdoptMap:input_type -> tickmesh.node.v1.AdoptMapRequest
+	19, // 19: tickmesh.node.v1.NodeService.TransferLeader:input_type -> tickmesh.node.v1.TransferLeaderRequest
+	20, // 20: tickmesh.node.v1.NodeService.Handshake:output_type -> tickmesh.node.v1.HandshakeResponse
+	21, // 21: tickmesh.node.v1.NodeService.Exchange:output_type -> tickmesh.node.v1.ExchangeResponse
+	22, // 22: tickmesh.node.v1.NodeService.Write:output_type -> tickmesh.node.v1.WriteResponse
+	23, // 23: tickmesh.node.v1.NodeService.Scan:output_type -> tickmesh.node.v1.ScanResponse
+	24, // 24: tickmesh.node.v1.NodeService.Last:output_type -> tickmesh.node.v1.LastResponse
+	25, // 25: tickmesh.node.v1.NodeService.ListSeries:output_type -> tickmesh.node.v1.ListSeriesResponse
+	26, // 26: tickmesh.node.v1.NodeService.ListNames:output_type -> tickmesh.node.v1.ListNamesResponse
+	27, // 27: tickmesh.node.v1.NodeService.History:output_type -> tickmesh.node.v1.HistoryResponse
+	28, // 28: tickmesh.node.v1.NodeService.TakeSnapshot:output_type -> tickmesh.node.v1.TakeSnapshotResponse
+	29, // 29: tickmesh.node.v1.NodeService.EndSnapshot:output_type -> tickmesh.node.v1.EndSnapshotResponse
+	30, // 30: tickmesh.node.v1.NodeService.WriteExemplars:output_type -> tickmesh.node.v1.WriteExemplarsResponse
+	31, // 31: tickmesh.node.v1.NodeService.ListExemplars:output_type -> tickmesh.node.v1.ListExemplarsResponse
+	32, // 32: tickmesh.node.v1.NodeService.Delete:output_type -> tickmesh.node.v1.DeleteResponse
+	33, // 33: tickmesh.node.v1.NodeService.FetchShard:output_type -> tickmesh.node.v1.FetchShardResponse
+	34, // 34: tickmesh.node.v1.NodeService.Digest:output_type -> tickmesh.node.v1.DigestResponse
+	35, // 35: tickmesh.node.v1.NodeService.FetchRange:output_type -> tickmesh.node.v1.FetchRangeResponse
+	36, // 36: tickmesh.node.v1.NodeService.RepairShard:output_type -> tickmesh.node.v1.RepairShardResponse
+	37, // 37: tickmesh.node.v1.NodeService.Report:output_type -> tickmesh.node.v1.ReportResponse
+	38, // 38: tickmesh.node.v1.NodeService.AdoptMap:output_type -> tickmesh.node.v1.AdoptMapResponse
+	39, // 39: tickmesh.node.v1.NodeService.TransferLeader:output_type -> tickmesh.node.v1.TransferLeaderResponse
+	20, // [20:40] is the sub-list for method output_type
+	0,  // [0:20] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -137,6 +147,7 @@ func file_tickmesh_node_v1_node_proto_init() {
 	}
 	file_tickmesh_node_v1_digest_proto_init()
 	file_tickmesh_node_v1_exchange_proto_init()
+	file_tickmesh_node_v1_exemplar_proto_init()
 	file_tickmesh_node_v1_fetch_proto_init()
 	file_tickmesh_node_v1_read_proto_init()
 	file_tickmesh_node_v1_repair_proto_init()

@@ -29,6 +29,8 @@ const (
 	NodeService_History_FullMethodName        = "/tickmesh.node.v1.NodeService/History"
 	NodeService_TakeSnapshot_FullMethodName   = "/tickmesh.node.v1.NodeService/TakeSnapshot"
 	NodeService_EndSnapshot_FullMethodName    = "/tickmesh.node.v1.NodeService/EndSnapshot"
+	NodeService_WriteExemplars_FullMethodName = "/tickmesh.node.v1.NodeService/WriteExemplars"
+	NodeService_ListExemplars_FullMethodName  = "/tickmesh.node.v1.NodeService/ListExemplars"
 	NodeService_Delete_FullMethodName         = "/tickmesh.node.v1.NodeService/Delete"
 	NodeService_FetchShard_FullMethodName     = "/tickmesh.node.v1.NodeService/FetchShard"
 	NodeService_Digest_FullMethodName         = "/tickmesh.node.v1.NodeService/Digest"
@@ -73,6 +75,10 @@ type NodeServiceClient interface {
 	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (*TakeSnapshotResponse, error)
 	// EndSnapshot releases the disk that a snapshot holds.
 	EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error)
+	// WriteExemplars keeps exemplars of series of some shards.
+	WriteExemplars(ctx context.Context, in *WriteExemplarsRequest, opts ...grpc.CallOption) (*WriteExemplarsResponse, error)
+	// ListExemplars gives exemplars, by shard.
+	ListExemplars(ctx context.Context, in *ListExemplarsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListExemplarsResponse], error)
 	// Delete hides samples of some shards.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// FetchShard returns the files of a shard.
@@ -241,6 +247,35 @@ func (c *nodeServiceClient) EndSnapshot(ctx context.Context, in *EndSnapshotRequ
 	return out, nil
 }
 
+func (c *nodeServiceClient) WriteExemplars(ctx context.Context, in *WriteExemplarsRequest, opts ...grpc.CallOption) (*WriteExemplarsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WriteExemplarsResponse)
+	err := c.cc.Invoke(ctx, NodeService_WriteExemplars_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeServiceClient) ListExemplars(ctx context.Context, in *ListExemplarsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListExemplarsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[6], NodeService_ListExemplars_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListExemplarsRequest, ListExemplarsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_ListExemplarsClient = grpc.ServerStreamingClient[ListExemplarsResponse]
+
 func (c *nodeServiceClient) Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteResponse)
@@ -253,7 +288,7 @@ func (c *nodeServiceClient) Delete(ctx context.Context, in *DeleteRequest, opts 
 
 func (c *nodeServiceClient) FetchShard(ctx context.Context, in *FetchShardRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchShardResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[6], NodeService_FetchShard_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[7], NodeService_FetchShard_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +317,7 @@ func (c *nodeServiceClient) Digest(ctx context.Context, in *DigestRequest, opts 
 
 func (c *nodeServiceClient) FetchRange(ctx context.Context, in *FetchRangeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchRangeResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[7], NodeService_FetchRange_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[8], NodeService_FetchRange_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -373,6 +408,10 @@ type NodeServiceServer interface {
 	TakeSnapshot(context.Context, *TakeSnapshotRequest) (*TakeSnapshotResponse, error)
 	// EndSnapshot releases the disk that a snapshot holds.
 	EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error)
+	// WriteExemplars keeps exemplars of series of some shards.
+	WriteExemplars(context.Context, *WriteExemplarsRequest) (*WriteExemplarsResponse, error)
+	// ListExemplars gives exemplars, by shard.
+	ListExemplars(*ListExemplarsRequest, grpc.ServerStreamingServer[ListExemplarsResponse]) error
 	// Delete hides samples of some shards.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// FetchShard returns the files of a shard.
@@ -428,6 +467,12 @@ func (UnimplementedNodeServiceServer) TakeSnapshot(context.Context, *TakeSnapsho
 }
 func (UnimplementedNodeServiceServer) EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndSnapshot not implemented")
+}
+func (UnimplementedNodeServiceServer) WriteExemplars(context.Context, *WriteExemplarsRequest) (*WriteExemplarsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WriteExemplars not implemented")
+}
+func (UnimplementedNodeServiceServer) ListExemplars(*ListExemplarsRequest, grpc.ServerStreamingServer[ListExemplarsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListExemplars not implemented")
 }
 func (UnimplementedNodeServiceServer) Delete(context.Context, *DeleteRequest) (*DeleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
@@ -604,6 +649,35 @@ func _NodeService_EndSnapshot_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NodeService_WriteExemplars_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WriteExemplarsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServiceServer).WriteExemplars(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeService_WriteExemplars_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServiceServer).WriteExemplars(ctx, req.(*WriteExemplarsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _NodeService_ListExemplars_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListExemplarsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServiceServer).ListExemplars(m, &grpc.GenericServerStream[ListExemplarsRequest, ListExemplarsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_ListExemplarsServer = grpc.ServerStreamingServer[ListExemplarsResponse]
+
 func _NodeService_Delete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteRequest)
 	if err := dec(in); err != nil {
@@ -758,6 +832,10 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _NodeService_EndSnapshot_Handler,
 		},
 		{
+			MethodName: "WriteExemplars",
+			Handler:    _NodeService_WriteExemplars_Handler,
+		},
+		{
 			MethodName: "Delete",
 			Handler:    _NodeService_Delete_Handler,
 		},
@@ -813,6 +891,11 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ListNames",
 			Handler:       _NodeService_ListNames_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListExemplars",
+			Handler:       _NodeService_ListExemplars_Handler,
 			ServerStreams: true,
 		},
 		{

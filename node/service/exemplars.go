@@ -1,0 +1,51 @@
+package service
+
+import (
+	"context"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/rpc"
+)
+
+// WriteExemplars implements rpc.Node.
+func (s *Service) WriteExemplars(ctx context.Context, parts []rpc.ShardExemplars) ([]rpc.ExemplarsWritten, error) {
+	own := make([]node.ShardExemplars, len(parts))
+	for i := range parts {
+		own[i] = node.ShardExemplars(parts[i])
+	}
+	outcomes, err := s.node.WriteExemplarParts(ctx, own)
+	out := make([]rpc.ExemplarsWritten, len(parts))
+	for i := range parts {
+		out[i] = rpc.ExemplarsWritten{ShardEnd: rpc.ShardEnd{Shard: parts[i].Shard, Err: err}}
+		if err == nil {
+			out[i].Err, out[i].ExemplarOutcomes = ofShard(parts[i].Shard, outcomes[i].Err), outcomes[i].ExemplarOutcomes
+		}
+	}
+	return out, nil
+}
+
+// ListExemplars implements rpc.Node.
+func (s *Service) ListExemplars(ctx context.Context, request *rpc.ExemplarsRequest, sink rpc.ExemplarSink) error {
+	before := s.livesOf(request.Selector.Shards)
+	good, err := s.confirm(ctx, request.Selector.Shards, rpc.Freshness{}, sink.ShardEnd)
+	if err != nil {
+		return err
+	}
+	for _, shard := range good {
+		var found []series.Exemplar
+		found, err := s.node.ShardExemplars(ctx, shard, &request.Selector, request.FromMs, request.ToMs)
+		if err != nil && ofRequest(ctx, err) {
+			return err
+		}
+		for i := range found {
+			if err := sink.Exemplar(shard, &found[i]); err != nil {
+				return err
+			}
+		}
+		if err := sink.ShardEnd(shard, before.check(s, shard, err)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
