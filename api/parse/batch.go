@@ -115,18 +115,25 @@ type Batch struct {
 
 	Commands []Command
 	Metadata []Metadata // remote write: what is said of metrics, at most metadataMax
+	// Exemplars are there only with KeepExemplars, at most exemplarsMax.
+	Exemplars []Exemplar
 
 	Errors      []LineError
 	ErrorsTotal int // with those that were only counted
 	ErrorPoints int // points that were lost with all of them
 
-	SkippedStrings    int // line protocol fields that hold a string, and values of Graphite that are NaN
-	SkippedExemplars  int // remote write
+	SkippedStrings int // line protocol fields that hold a string, and values of Graphite that are NaN
+	// SkippedExemplars were left out: all, unless KeepExemplars is set, and otherwise those that cannot be kept.
+	SkippedExemplars  int
 	SkippedHistograms int // remote write; each series that has some is also an error
 	Samples           int // remote write: samples in the body, refused ones too
 
 	symbols []Span   // remote write 2.0: the symbols table
 	refs    []uint64 // remote write 2.0: the labels of the current series
+
+	// KeepExemplars has exemplars read. It stays until it is set anew.
+	KeepExemplars bool
+	exemplarBytes int // memory of Exemplars
 
 	// Extra is given to the series of all lines. It stays until it is set anew.
 	Extra ExtraLabels
@@ -152,6 +159,8 @@ func (b *Batch) Reset() {
 		keys:     b.keys,
 		Extra:    b.Extra,
 		Memory:   b.Memory,
+
+		KeepExemplars: b.KeepExemplars,
 	}
 }
 
@@ -164,7 +173,7 @@ func (b *Batch) MemoryBytes() int {
 	)
 	return cap(b.Scratch) + lineBytes*cap(b.Lines) + pointBytes*cap(b.Points) +
 		commandBytes*cap(b.Commands) + errorBytes*cap(b.Errors) +
-		spanBytes*cap(b.symbols) + referenceBytes*cap(b.refs) + b.keys.memoryBytes()
+		spanBytes*cap(b.symbols) + referenceBytes*cap(b.refs) + b.exemplarBytes + b.keys.memoryBytes()
 }
 
 // Head returns the first part of a line's identity text.

@@ -14,7 +14,7 @@ import (
 //	metric{label="value",…} value [time]
 //	{"metric","label"="value",…} value [time]
 //
-// A line with # in front is skipped, and so is what follows a # behind the value: an exemplar of OpenMetrics. Times are
+// A line with # in front is skipped. What follows a # behind the value is an exemplar of OpenMetrics, and skipped if it cannot be read as one. Times are
 // milliseconds; between -2³¹ and 2³¹ they are seconds, perhaps with a fraction, as OpenMetrics has them. A sample
 // without one is of o.NowMs. Metrics and labels may have any name; a time that is wrong, a value that is no number and
 // a quote that stays open are errors of their line alone. Each sample is a Line of FormText.
@@ -121,11 +121,19 @@ func (p *expositionParser) line(l *Line, s []byte) (fault, error) {
 	if wrong, err := p.run.add(metricLabelName, metric); wrong.detail != "" || err != nil {
 		return wrong, err
 	}
-	timeMs, n, wrong := p.sample(s[at:])
+	sample, exemplar, hasExemplar := bytes.Cut(s[at:], []byte{'#'})
+	timeMs, n, wrong := p.sample(sample)
 	if wrong.detail != "" {
 		return wrong, nil
 	}
-	return fault{}, p.add(l, timeMs, n)
+	if err := p.add(l, timeMs, n); err != nil || !hasExemplar {
+		return fault{}, err
+	}
+	if !p.b.KeepExemplars {
+		p.b.SkippedExemplars++
+		return fault{}, nil
+	}
+	return fault{}, p.exemplar(l, exemplar, timeMs)
 }
 
 // labels reads labels up to their closing brace, and the metric where it is among them.
@@ -224,7 +232,6 @@ func (p *expositionParser) quoted(s []byte, at int) (text []byte, behind int) {
 
 // sample reads a value and perhaps a time.
 func (p *expositionParser) sample(s []byte) (timeMs int64, n series.Number, wrong fault) {
-	s, _, _ = bytes.Cut(s, []byte{'#'})
 	end := uint32(len(s))
 	value := blankedWord(s, Span{0, end})
 	stamp := blankedWord(s, Span{value.End, end})

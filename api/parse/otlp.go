@@ -25,8 +25,7 @@ import (
 //   - A data point without a value is refused.
 //
 // Sums and histograms of delta temporality are refused with KindUnsupported and a remedy, and so are
-// metrics whose name cannot be translated; what else the body holds stays. Exemplars are counted
-// and left out. The number of an error is that of its data point in the body, from 1.
+// metrics whose name cannot be translated; what else the body holds stays. The number of an error is that of its data point in the body, from 1.
 //
 // Errors: ErrMalformed when the body is not the message, ErrTooLarge, those of b.Memory.
 // Nothing of the body is in the batch then.
@@ -60,6 +59,7 @@ type otlpParser struct {
 	points        int    // of the resource
 
 	metric     string      // the name that the data points at hand get
+	gauge      bool        // they are of a gauge
 	attributes []attribute // of the data point, by key
 	labels     []label     // what becomes of them
 	elements   int         // values in the attribute at hand
@@ -233,7 +233,7 @@ func (p *otlpParser) metricOf(message Span) error {
 	case !cumulative:
 		return p.refuseAll(data, KindSyntax, m.Name+": aggregation_temporality is not set")
 	}
-	p.metric = built
+	p.metric, p.gauge = built, kind == otlpGauge
 	unitNamer := otlptranslator.UnitNamer{}
 	p.addMetadata(built, unitNamer.Build(m.Unit), help, prometheusType(kind, monotonic))
 	return p.each(data, 1, p.pointReader(kind))

@@ -98,7 +98,7 @@ func (p *otlpParser) numberPoint(message Span) error {
 				d.value = math.Float64frombits(w.fixed64())
 			}
 		case 5:
-			p.b.SkippedExemplars++
+			p.countExemplar()
 		}
 	}
 	if w.err != nil {
@@ -108,7 +108,10 @@ func (p *otlpParser) numberPoint(message Span) error {
 		p.refuse(message, KindValue, p.metric+": a data point without a value")
 		return nil
 	}
-	return p.add(message, sampleName{metric: p.metric}, d.timeMs, d.sample(d.value))
+	if err := p.add(message, sampleName{metric: p.metric}, d.timeMs, d.sample(d.value)); err != nil || p.gauge {
+		return err
+	}
+	return p.otlpExemplars(&d, 5, func(float64) *Line { return &p.b.Lines[len(p.b.Lines)-1] })
 }
 
 // histogramPoint reads HistogramDataPoint: count = 4, sum = 5, bucket_counts = 6, explicit_bounds = 7,
@@ -135,7 +138,7 @@ func (p *otlpParser) histogramPoint(message Span) error {
 				return err
 			}
 		case 8:
-			p.b.SkippedExemplars++
+			p.countExemplar()
 		}
 	}
 	if w.err != nil {
@@ -151,7 +154,13 @@ func (p *otlpParser) histogramPoint(message Span) error {
 			return err
 		}
 	}
-	return p.addBucket(&d, "+Inf", d.count)
+	if err := p.addBucket(&d, "+Inf", d.count); err != nil {
+		return err
+	}
+	bounded := min(len(p.counts), len(p.bounds))
+	return p.otlpExemplars(&d, 8, func(value float64) *Line {
+		return p.b.bucketLine(bounded, value, func(i int) float64 { return math.Float64frombits(p.bounds[i]) })
+	})
 }
 
 // otlpBoundExponents are the first and the last bound of what an exponential histogram becomes, as powers of
@@ -198,7 +207,7 @@ func (p *otlpParser) exponentialPoint(message Span) error {
 				negative = w.span()
 			}
 		case 11:
-			p.b.SkippedExemplars++
+			p.countExemplar()
 		}
 	}
 	if w.err != nil {
@@ -242,7 +251,12 @@ func (p *otlpParser) addPowers(d *dataPoint, scale int64, zeros uint64, positive
 			return err
 		}
 	}
-	return p.addBucket(d, "+Inf", d.count)
+	if err := p.addBucket(d, "+Inf", d.count); err != nil {
+		return err
+	}
+	return p.otlpExemplars(d, 11, func(value float64) *Line {
+		return p.b.bucketLine(len(counts)-lowest, value, func(i int) float64 { return math.Ldexp(1, first+lowest+i) })
+	})
 }
 
 // upperExponent returns the least whole exponent of two that is not below the upper bound of a bucket,

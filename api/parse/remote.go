@@ -25,8 +25,7 @@ const scratchBytesMax = 256 << 20
 
 // RemoteWrite parses a decompressed remote write body. Each series is a Line of
 // FormLabels; labels need not be in order. The bits of every value are kept,
-// stale markers included. Metadata is in Batch.Metadata. Exemplars are counted and left
-// out. Native histograms are counted and refused: each series that has some gets an error of
+// stale markers included. Metadata is in Batch.Metadata. Native histograms are counted and refused: each series that has some gets an error of
 // KindUnsupported, and what else the body holds stays. So do those with samples of times that no
 // query reaches, with KindValue.
 //
@@ -65,6 +64,7 @@ type remoteParser struct {
 	scale       uint8 // of the value before: the first guess for the next one
 	symbols     []Span
 	refs        []uint64
+	exemplars   []Span // of the series at hand
 
 	// Of the series at hand.
 	samples       int // sample fields
@@ -121,7 +121,7 @@ func (p *remoteParser) series1(message Span) error {
 				return err
 			}
 		case 3:
-			b.SkippedExemplars++
+			p.noteExemplar(w.span())
 		case 4:
 			histograms++
 		}
@@ -135,7 +135,7 @@ func (p *remoteParser) series1(message Span) error {
 		}
 	}
 	p.addLine(&l, histograms)
-	return nil
+	return p.addExemplars(&l, p.exemplarLabel1)
 }
 
 // gatherLabels copies labels that other fields stand between.
@@ -159,6 +159,7 @@ func (p *remoteParser) gatherLabels(l *Line, message Span) error {
 // line begins a series.
 func (p *remoteParser) line(message Span) Line {
 	p.samples, p.unreachable = 0, 0
+	p.exemplars = p.exemplars[:0]
 	return Line{
 		Text:   message,
 		First:  uint32(len(p.b.Points)),
@@ -292,7 +293,7 @@ func (p *remoteParser) series2(message Span) error {
 		case 3:
 			histograms++
 		case 4:
-			b.SkippedExemplars++
+			p.noteExemplar(w.span())
 		case 5:
 			metadata = w.span()
 		}
@@ -308,7 +309,7 @@ func (p *remoteParser) series2(message Span) error {
 		return err
 	}
 	wrong := p.writeLabels(&l)
-	if wrong.detail == "" && p.samples == 0 && histograms == 0 {
+	if wrong.detail == "" && p.samples == 0 && histograms == 0 && len(p.exemplars) == 0 { // Prometheus sends some that have exemplars alone
 		wrong = syntaxFault("TimeSeries must contain at least one sample or histogram")
 	}
 	if wrong.detail != "" {
@@ -320,7 +321,7 @@ func (p *remoteParser) series2(message Span) error {
 		return ErrTooLarge
 	}
 	p.addLine(&l, histograms)
-	return nil
+	return p.addExemplars(&l, p.exemplarLabels2)
 }
 
 // labelRefs reads repeated uint32, packed or not.

@@ -13,7 +13,7 @@ import (
 func Backend(r *cluster.Cluster, shards series.Sharding) *server.Backend {
 	return &server.Backend{
 		Writer: r.Fanout(), Resolver: r.Fanout().Resolver(), Generation: r.Fanout().Generation,
-		Source: r.Fanout().Source(scan.Consistency{}), Deleter: r.Fanout(), Snapshots: r.Fanout(), Shards: shards,
+		Source: r.Fanout().Source(scan.Consistency{}), Deleter: r.Fanout(), ExemplarWriter: r.Fanout().ExemplarWriter(shards), Exemplars: r.Fanout(), Snapshots: r.Fanout(), Shards: shards,
 		WithConsistency: func(o scan.Consistency) (scan.Source, func() []uint16) {
 			source := r.Fanout().Source(o)
 			return source, source.Missing

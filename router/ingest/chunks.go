@@ -93,6 +93,7 @@ func (r *result) add(of result) {
 	r.skipped += of.skipped
 	r.failed += of.failed
 	r.again += of.again
+	r.exemplars += of.exemplars
 	if of.copies > 0 && (r.copies == 0 || of.copies < r.copies) {
 		r.copies = of.copies
 	}

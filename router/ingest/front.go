@@ -289,7 +289,7 @@ func (f *front) placeRequest(request *fasthttp.RequestCtx, d *dialect, fl *inFli
 func (f *front) place(p protocol, fl *inFlightWrite, to target, timeout time.Duration, parse func() error) (result, error) {
 	pm := &f.metrics.protocols[p]
 	for taken := false; ; {
-		fl.worker.batch.Memory, fl.worker.batch.Extra = fl.memory, fl.options.extra
+		fl.worker.batch.Memory, fl.worker.batch.Extra, fl.worker.batch.KeepExemplars = fl.memory, fl.options.extra, f.options.Exemplars != nil
 		if err := parse(); err != nil {
 			f.metrics.failures.noteEarly(err)
 			return result{}, err
@@ -303,11 +303,16 @@ func (f *front) place(p protocol, fl *inFlightWrite, to target, timeout time.Dur
 			taken = true
 			f.keepMetadata(to.database, &fl.worker.batch)
 		}
+		exemplars := f.exemplarsOf(to.database, &fl.worker.batch) // the write gives the batch back
 		r, err := fl.write(to.database, timeout)
 		if errors.Is(err, errParseAgain) {
 			continue
 		}
 		pm.count(r)
+		if err == nil && len(exemplars) > 0 {
+			fl.work.Idle()
+			r.exemplars = f.writeExemplars(exemplars, timeout)
+		}
 		if err != nil {
 			to.account.Give(r.failed)
 			f.metrics.failures.note(err)

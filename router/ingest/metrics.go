@@ -96,6 +96,7 @@ type metrics struct {
 	protocols [protocols]protocolMetrics
 	ports     [ports]portMetrics
 	drops     [dropCauses]atomic.Int64
+	exemplars [exemplarOutcomes]atomic.Int64
 	failures  *failures
 	codes     [600]atomic.Int64 // HTTP answers by status
 	writes    *budget.Pool
@@ -104,7 +105,7 @@ type metrics struct {
 }
 
 type metricDescriptions struct {
-	points, bytes, connections, connectionsTotal, drops, errors, requests, inFlight *prometheus.Desc
+	points, exemplars, bytes, connections, connectionsTotal, drops, errors, requests, inFlight *prometheus.Desc
 }
 
 func newMetrics(writes *budget.Pool, failures *failures) *metrics {
@@ -113,6 +114,7 @@ func newMetrics(writes *budget.Pool, failures *failures) *metrics {
 	}
 	m := &metrics{writes: writes, failures: failures, described: metricDescriptions{
 		points:           describe("points_total", "Points read, by what became of them; the outcomes add up to the points read.", "protocol", "outcome"),
+		exemplars:        describe("exemplars_total", "Exemplars read, by what became of them. Those that were kept are also those that were there already; refused are those of no series, with labels that are not allowed, or not wanted.", "outcome"),
 		bytes:            describe("bytes_total", "Bytes of bodies, chunks and datagrams, as sent.", "protocol"),
 		connections:      describe("connections", "Open connections.", "port"),
 		connectionsTotal: describe("connections_total", "Connections that arrived.", "port", "outcome"),
@@ -142,7 +144,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	d := &m.described
-	for _, desc := range []*prometheus.Desc{d.points, d.bytes, d.connections, d.connectionsTotal, d.drops, d.errors, d.requests, d.inFlight} {
+	for _, desc := range []*prometheus.Desc{d.points, d.exemplars, d.bytes, d.connections, d.connectionsTotal, d.drops, d.errors, d.requests, d.inFlight} {
 		to <- desc
 	}
 	m.seconds.Describe(to)
@@ -161,6 +163,9 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		counter(d.points, &pm.skipped, name, "skipped")
 		counter(d.points, &pm.failed, name, "failed")
 		counter(d.bytes, &pm.bytes, name)
+	}
+	for outcome := range exemplarOutcomes {
+		counter(d.exemplars, &m.exemplars[outcome], exemplarOutcomeNames[outcome])
 	}
 	for p := range portUDP {
 		pm, name := &m.ports[p], portNames[p]

@@ -28,6 +28,11 @@ type Writer interface {
 	Write(ctx context.Context, frame *series.Frame) (series.Outcome, error)
 }
 
+// ExemplarWriter keeps exemplars. It keeps none of the slices. Safe for concurrent use.
+type ExemplarWriter interface {
+	WriteExemplars(ctx context.Context, exemplars []series.Exemplar) (series.ExemplarOutcomes, error)
+}
+
 // MetadataKeeper remembers what metrics mean. It does not keep the slices. Safe for
 // concurrent use.
 type MetadataKeeper interface {
@@ -78,6 +83,9 @@ type Options struct {
 	// ReplicaLabel is left out of what remote writes send: the label by which the Prometheus of a pair, which scrape the
 	// same, tell who they are. Empty: all labels are kept.
 	ReplicaLabel string
+
+	// Exemplars takes those of writes whose samples are written. Nil: they are left out.
+	Exemplars ExemplarWriter
 
 	// Metadata is told what remote writes say of metrics. Nil: nobody is.
 	Metadata MetadataKeeper

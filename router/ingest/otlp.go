@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -54,8 +56,7 @@ func mediaOf(request *fasthttp.RequestCtx) []byte {
 }
 
 // otlpOfJSON returns the message that a body in JSON stands for. MetricsData is
-// ExportMetricsServiceRequest by another name. Identifiers of traces, which OTLP writes in hexadecimal and not in
-// base64, are read wrongly; they are in exemplars only, which are not kept. A body that is parsed again pays once.
+// ExportMetricsServiceRequest by another name. A body that is parsed again pays once.
 func (fl *inFlightWrite) otlpOfJSON(body []byte) ([]byte, error) {
 	if len(body) > otlpJSONBytesMax {
 		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d; protobuf may be longer", refusal.ErrBodyTooLarge, len(body), otlpJSONBytesMax)
@@ -70,11 +71,47 @@ func (fl *inFlightWrite) otlpOfJSON(body []byte) ([]byte, error) {
 	if err := options.Unmarshal(body, &message); err != nil {
 		return nil, fmt.Errorf("%w: %s", parse.ErrMalformed, err.Error())
 	}
+	mendTraces(&message)
 	encoded, err := proto.Marshal(&message)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", parse.ErrMalformed, err.Error())
 	}
 	return encoded, nil
+}
+
+// mendTraces reads the identifiers of traces in exemplars anew: OTLP writes them in hexadecimal, and JSON of protobuf, which has read them, in
+// base64.
+func mendTraces(message *metricspb.MetricsData) {
+	mend := func(exemplars []*metricspb.Exemplar) {
+		for _, e := range exemplars {
+			e.TraceId, e.SpanId = hexadecimalOf(e.GetTraceId()), hexadecimalOf(e.GetSpanId())
+		}
+	}
+	for _, resource := range message.GetResourceMetrics() {
+		for _, scope := range resource.GetScopeMetrics() {
+			for _, m := range scope.GetMetrics() {
+				for _, p := range m.GetSum().GetDataPoints() {
+					mend(p.GetExemplars())
+				}
+				for _, p := range m.GetHistogram().GetDataPoints() {
+					mend(p.GetExemplars())
+				}
+				for _, p := range m.GetExponentialHistogram().GetDataPoints() {
+					mend(p.GetExemplars())
+				}
+			}
+		}
+	}
+}
+
+// hexadecimalOf returns the bytes of a hexadecimal text that was read as base64; nil where it was none. Such texts have a multiple of four
+// digits, so they are what is encoded again.
+func hexadecimalOf(misread []byte) []byte {
+	id, err := hex.DecodeString(base64.StdEncoding.EncodeToString(misread))
+	if err != nil {
+		return nil
+	}
+	return id
 }
 
 // answerOTLP answers with ExportMetricsServiceResponse, or with google.rpc.Status, in the encoding of the request.

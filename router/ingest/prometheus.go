@@ -67,7 +67,7 @@ func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, fl *inFlightWrit
 	header := &request.Response.Header
 	header.Set(headerSamplesWritten, strconv.Itoa(r.accepted))
 	header.Set(headerHistogramsWritten, "0")
-	header.Set(headerExemplarsWritten, "0")
+	header.Set(headerExemplarsWritten, strconv.Itoa(r.exemplars))
 	f.setCopies(request, r)
 	if err != nil {
 		respond(request, refusal.Status(err), contentText, append([]byte(refusal.Message(err)), '\n'))

@@ -22,7 +22,9 @@ type result struct {
 	failed   int // the write gave an error
 	again    int // of those refused, the ones that another try may place
 	copies   int
-	refusal  error // why series were refused for good; nil: none was
+	// exemplars are those that are kept.
+	exemplars int
+	refusal   error // why series were refused for good; nil: none was
 }
 
 // fail counts the points of a write that gave an error.
@@ -189,7 +191,7 @@ func (ws *workers) takeBack(fl *inFlightWrite) {
 	w := fl.worker
 	fl.worker = nil
 	bytes := w.memoryBytes()
-	w.batch.Memory, w.batch.Extra = nil, parse.ExtraLabels{}
+	w.batch.Memory, w.batch.Extra, w.batch.KeepExemplars = nil, parse.ExtraLabels{}, false
 	w.batch.Reset() // it owns no body
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

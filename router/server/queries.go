@@ -188,7 +188,8 @@ func (q *queries) opentsdbOptions() opentsdb.Options {
 func (q *queries) promqlOptions() promql.Options {
 	b := process.CurrentBuild()
 	o := promql.Options{
-		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
+		Exemplars: q.backend.Exemplars,
+		Source:    q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
 		Metadata:            &q.catalog,
 		RawFrom:             q.backend.rawFrom,
 		MetricsQL:           q.settings.metricsQL,

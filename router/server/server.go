@@ -30,6 +30,8 @@ import (
 // Backend is what a front stands before: a node of its own, or a cluster.
 type Backend struct {
 	Writer          ingest.Writer
+	ExemplarWriter  ingest.ExemplarWriter // nil: exemplars are left out
+	Exemplars       scan.ExemplarSource   // nil: there are none
 	Resolver        split.Resolver
 	Generation      func() uint64 // of the resolver's ids; nil: they hold for ever
 	Source          scan.Source
@@ -249,7 +251,7 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 	s.warn(requests, logger)
 	return ingest.Options{
 		HTTPAddress: string(s.HTTPAddr), PutAddress: string(s.PutAddr), LineAddress: string(s.LineAddr), GraphiteAddress: string(s.GraphiteAddr), UDPAddress: string(s.UDPAddr),
-		Writer: b.Writer, Resolver: b.Resolver, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Generation: b.Generation, Other: other,
+		Writer: b.Writer, Resolver: b.Resolver, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Generation: b.Generation, Exemplars: b.ExemplarWriter, Other: other,
 		Logger: logger, Registerer: registry, Build: ingest.Build(process.CurrentBuild()),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, GraphiteDatabase: s.graphiteDatabase, DatabaseFromHeader: s.fromHeader(),

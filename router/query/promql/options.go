@@ -30,7 +30,9 @@ type Options struct {
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
 	Admission       *admission.Controller // nil: one of its own, with default limits
 	// Metadata knows what metrics mean, by their names; nil: nothing is known.
-	Metadata   Metadata
+	Metadata Metadata
+	// Exemplars are asked by query_exemplars; nil: there are none.
+	Exemplars  scan.ExemplarSource
 	Rules      Rules                 // nil: there are none
 	Clock      func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: nothing is logged

@@ -18,25 +18,6 @@ func (h *handler) targets(x *exchange) error {
 
 func (h *handler) targetMetadata(x *exchange) error { return x.out.value([]any{}) }
 
-// exemplars serves /api/v1/query_exemplars: none are stored.
-func (h *handler) exemplars(x *exchange) error {
-	start, err := timeParameter(x.form, "start", timeMin)
-	if err != nil {
-		return err
-	}
-	end, err := timeParameter(x.form, "end", timeMax)
-	if err != nil {
-		return err
-	}
-	if end.Before(start) {
-		return badData(errEndBeforeStart)
-	}
-	if _, err := h.expression(x, badData); err != nil {
-		return err
-	}
-	return x.out.value([]any{})
-}
-
 // buildInfo serves /api/v1/status/buildinfo. It tells of no features: Grafana would take a
 // server that does for Mimir.
 func (h *handler) buildInfo(x *exchange) error {

@@ -1,0 +1,67 @@
+package ingest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// exemplarOutcome is what has become of an exemplar, as the metrics name it.
+type exemplarOutcome uint8
+
+const (
+	exemplarKept exemplarOutcome = iota
+	exemplarOutOfOrder
+	exemplarRefused
+	exemplarFailed
+	exemplarOutcomes
+)
+
+var exemplarOutcomeNames = [exemplarOutcomes]string{"kept", "out_of_order", "refused", "failed"} //nolint:gochecknoglobals // a constant table
+
+// exemplarsOf returns the exemplars of a parsed batch with the keys of their series. It outlives the batch. Series whose names are not
+// allowed have none: there are errors for their samples.
+func (f *front) exemplarsOf(database []byte, b *parse.Batch) []series.Exemplar {
+	if b.SkippedExemplars > 0 {
+		f.metrics.exemplars[exemplarRefused].Add(int64(b.SkippedExemplars))
+	}
+	if len(b.Exemplars) == 0 {
+		return nil
+	}
+	all := make([]series.Exemplar, 0, len(b.Exemplars))
+	var keys parse.KeyBuilder
+	for i := range b.Exemplars {
+		x := &b.Exemplars[i]
+		err := keys.Start(b, &x.Series, database, f.options.Limits.Line)
+		var key series.Key
+		if err == nil {
+			key, err = keys.Key(nil, false)
+		}
+		if err != nil {
+			f.metrics.exemplars[exemplarRefused].Add(1)
+			continue
+		}
+		all = append(all, series.Exemplar{Key: slices.Clone(key), TimeMs: x.TimeMs, Value: x.Value, Labels: x.Labels})
+	}
+	return all
+}
+
+// writeExemplars writes the exemplars of a write whose samples are written, and returns how many are kept. An error fails no write: samples
+// count, and clients would send them again.
+func (f *front) writeExemplars(exemplars []series.Exemplar, timeout time.Duration) (kept int) {
+	ctx, cancel := context.WithTimeout(f.base, timeout)
+	defer cancel()
+	o, err := f.options.Exemplars.WriteExemplars(ctx, exemplars)
+	m := &f.metrics.exemplars
+	m[exemplarKept].Add(int64(o.Kept))
+	m[exemplarOutOfOrder].Add(int64(o.OutOfOrder))
+	m[exemplarRefused].Add(int64(o.Refused))
+	if err != nil {
+		m[exemplarFailed].Add(int64(len(exemplars) - o.Kept - o.OutOfOrder - o.Refused))
+		f.options.Logger.Debug("exemplars of a write were not kept", "error", err)
+	}
+	return o.Kept
+}
