@@ -25,6 +25,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/router/cluster"
+	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/server"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -107,10 +108,18 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, plan *
 	}
 	address := string(s.GRPCAddr)
 	return s.Serve(ctx, &server.Backend{
-		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, ExemplarWriter: n, Exemplars: n, Snapshots: service.Snapshots{Node: n}, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Metadata: descriptions, Rules: rules, Memory: plan,
+		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, ExemplarWriter: s.exemplarWriter(n), Exemplars: n, Snapshots: service.Snapshots{Node: n}, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Metadata: descriptions, Rules: rules, Memory: plan,
 		Retention: time.Duration(s.Retention),
 		Cluster:   &member.Standalone{Node: n, DataDir: s.DataDir, Address: address}, ClusterName: member.StandaloneName, About: "keeps its data in " + s.DataDir,
 	}, registry, logger, stdout)
+}
+
+// exemplarWriter returns what keeps exemplars; nil: nothing does, so that they are not even read.
+func (s *standaloneSettings) exemplarWriter(n *node.Node) ingest.ExemplarWriter {
+	if !s.KeepsExemplars() {
+		return nil
+	}
+	return n
 }
 
 // memoryOptions are the settings of this process' memory.

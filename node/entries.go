@@ -28,7 +28,7 @@ func thinsKept(known Entries) bool         { return known.Thins >= entriesKept }
 func hoursUnderstood(known Entries) bool   { return known.Hours >= entriesUnderstood }
 func hoursKept(known Entries) bool         { return known.Hours >= entriesKept }
 
-func exemplarsUnderstood(known Entries) bool { return known.Exemplars >= entriesUnderstood }
+func exemplarsUnknown(known Entries) bool { return known.Exemplars < entriesUnderstood }
 
 // peerEntries is what the other nodes know. Entries of a kind may be proposed only when all nodes have folders that tell of
 // them.

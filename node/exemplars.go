@@ -28,9 +28,10 @@ type ExemplarsWritten struct {
 }
 
 // shardExemplarBytes returns how many bytes of exemplars a shard may keep by the word of this node; 0: none, which is also
-// the case while not all nodes know of exemplars.
+// the case while a node has said that it does not know of exemplars: it would report each such entry as one that it cannot apply. What
+// another one has not said yet does not matter, as it would pass over them, too.
 func (n *Node) shardExemplarBytes() int64 {
-	if n.options.ExemplarBytes == 0 || !n.peers.all(exemplarsUnderstood) {
+	if n.options.ExemplarBytes == 0 || n.peers.any(exemplarsUnknown) {
 		return 0
 	}
 	return n.options.ExemplarBytes / int64(n.engine.Shards())

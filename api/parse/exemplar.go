@@ -164,7 +164,7 @@ func (p *otlpParser) otlpExemplars(d *dataPoint, field uint64, lineOf func(value
 		switch {
 		case err != nil:
 			return err
-		case !good || d.stale:
+		case !good:
 			p.b.SkippedExemplars++
 			return nil
 		case timeMs == 0:

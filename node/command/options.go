@@ -37,3 +37,6 @@ func (s *StorageFlags) exemplarBytesWithin(plan *memory.Plan) int64 {
 	}
 	return int64(s.exemplarBytes)
 }
+
+// KeepsExemplars reports whether there is room for exemplars.
+func (s *StorageFlags) KeepsExemplars() bool { return s.exemplarBytes > 0 }

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 
+	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
@@ -33,21 +34,51 @@ type collected struct {
 	storage.AppenderV2
 	samples  samples
 	metadata map[string]string
+	// exemplars are those of all series, as text.
+	exemplars []string
 }
 
 func (c *collected) Append(_ storage.SeriesRef, ls labels.Labels, _, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, opts storage.AOptions) (storage.SeriesRef, error) {
 	if h != nil || fh != nil {
 		return 0, fmt.Errorf("a native histogram of %s", ls)
 	}
+	for _, e := range opts.Exemplars {
+		c.exemplars = append(c.exemplars, exemplarText(ls, e))
+	}
 	c.samples[ls.String()+" "+strconv.FormatInt(t, 10)] = v
 	c.metadata[opts.MetricFamilyName] = fmt.Sprintf("%s %q %q", opts.Metadata.Type, opts.Metadata.Help, opts.Metadata.Unit)
 	return 0, nil
+}
+
+// exemplarText tells all of an exemplar. A label without a value is as one that is not there.
+func exemplarText(of labels.Labels, e exemplar.Exemplar) string {
+	return fmt.Sprintf("%s %d %v %s", of, e.Ts, e.Value, labels.NewBuilder(e.Labels).Labels().WithoutEmpty())
+}
+
+// exemplarsOf returns those of a batch.
+func exemplarsOf(t *testing.T, b *parse.Batch) (texts []string) {
+	t.Helper()
+	for i := range b.Exemplars {
+		x := &b.Exemplars[i]
+		builder := labels.NewScratchBuilder(len(x.Labels))
+		for _, l := range x.Labels {
+			builder.Add(l.Name, l.Value)
+		}
+		texts = append(texts, exemplarText(labelsOf(t, b, &x.Series), exemplar.Exemplar{Ts: x.TimeMs, Value: x.Value, Labels: builder.Labels()}))
+	}
+	return texts
 }
 
 // TestOTLP: random metrics become what Prometheus' own converter makes of them.
 func TestOTLP(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
+	compared := 0
+	defer func() {
+		if compared == 0 {
+			t.Error("there were no exemplars")
+		}
+	}()
 	for round := range 2_000 {
 		metrics := randomMetrics(rng)
 		want := &collected{samples: samples{}, metadata: map[string]string{}}
@@ -58,7 +89,7 @@ func TestOTLP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var b parse.Batch
+		b := parse.Batch{KeepExemplars: true}
 		if err := parse.OTLP(&b, body, parse.Limits{}); err != nil {
 			t.Fatalf("seed %d, round %d: %v", seed, round, err)
 		}
@@ -80,6 +111,13 @@ func TestOTLP(t *testing.T) {
 				t.Errorf("seed %d, round %d: %s, which Prometheus has not", seed, round, s)
 			}
 		}
+		traces := slices.DeleteFunc(exemplarsOf(t, &b), func(s string) bool { return exponential(s, 0) })
+		slices.Sort(traces)
+		slices.Sort(want.exemplars)
+		if !slices.Equal(traces, want.exemplars) {
+			t.Errorf("seed %d, round %d: exemplars %q, Prometheus has %q", seed, round, traces, want.exemplars)
+		}
+		compared += len(traces)
 		said := map[string][]string{} // a body may say several things of one metric
 		for i := range b.Metadata {
 			name, help, unit := b.MetadataText(&b.Metadata[i])
@@ -114,21 +152,27 @@ func samplesOf(t *testing.T, b *parse.Batch) samples {
 	all := samples{}
 	for i := range b.Lines {
 		l := &b.Lines[i]
-		var message prompb.TimeSeries // labels are its field 1, as in a remote write
-		if err := message.Unmarshal(b.Head(l)); err != nil {
-			t.Fatal(err)
-		}
-		builder := labels.NewScratchBuilder(len(message.Labels))
-		for _, label := range message.Labels {
-			builder.Add(label.Name, label.Value)
-		}
-		builder.Sort()
+		of := labelsOf(t, b, l)
 		for _, p := range b.Points[l.First : l.First+l.Count] {
 			n := series.Number{Mantissa: p.Mantissa, Scale: p.Scale}
-			all[builder.Labels().String()+" "+strconv.FormatInt(p.TimeMs, 10)] = n.Float64()
+			all[of.String()+" "+strconv.FormatInt(p.TimeMs, 10)] = n.Float64()
 		}
 	}
 	return all
+}
+
+func labelsOf(t *testing.T, b *parse.Batch, l *parse.Line) labels.Labels {
+	t.Helper()
+	var message prompb.TimeSeries // labels are its field 1, as in a remote write
+	if err := message.Unmarshal(b.Head(l)); err != nil {
+		t.Fatal(err)
+	}
+	builder := labels.NewScratchBuilder(len(message.Labels))
+	for _, label := range message.Labels {
+		builder.Add(label.Name, label.Value)
+	}
+	builder.Sort()
+	return builder.Labels()
 }
 
 var (
@@ -185,7 +229,7 @@ func randomMetric(rng *rand.Rand, m pmetric.Metric) {
 			}
 			randomAttributes(rng, p.Attributes())
 			if rng.IntN(4) == 0 {
-				p.Exemplars().AppendEmpty().SetDoubleValue(1)
+				randomExemplars(rng, p.Exemplars())
 			}
 		}
 	}
@@ -215,6 +259,7 @@ func randomMetric(rng *rand.Rand, m pmetric.Metric) {
 			for range bounds + rng.IntN(3) - 1 {
 				p.BucketCounts().Append(rng.Uint64N(50))
 			}
+			randomExemplars(rng, p.Exemplars())
 			randomAttributes(rng, p.Attributes())
 		}
 	case 3:
@@ -241,6 +286,28 @@ func randomMetric(rng *rand.Rand, m pmetric.Metric) {
 				q.SetValue(rng.NormFloat64())
 			}
 			randomAttributes(rng, p.Attributes())
+		}
+	}
+}
+
+// randomExemplars adds some whose values grow, as Prometheus wants those of histograms.
+func randomExemplars(rng *rand.Rand, list pmetric.ExemplarSlice) {
+	for i := range rng.IntN(4) {
+		e := list.AppendEmpty()
+		e.SetTimestamp(pcommon.Timestamp(1_700_000_000_123_456_789 + rng.Int64N(1e12)))
+		if rng.IntN(2) == 0 {
+			e.SetIntValue(int64(i))
+		} else {
+			e.SetDoubleValue(float64(i) + rng.Float64()/2)
+		}
+		if rng.IntN(3) > 0 {
+			e.SetTraceID(pcommon.TraceID{1, byte(rng.IntN(256))})
+		}
+		if rng.IntN(3) > 0 {
+			e.SetSpanID(pcommon.SpanID{byte(rng.IntN(256)), 2})
+		}
+		for n := range rng.IntN(3) {
+			e.FilteredAttributes().PutStr("key."+strconv.Itoa(n), strings.Repeat("ü", rng.IntN(60)))
 		}
 	}
 }
