@@ -1,0 +1,103 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/prompb"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// exemplarList keeps exemplars as text.
+type exemplarList struct {
+	mu   sync.Mutex
+	kept []string // guarded by mu
+	err  error
+}
+
+func (l *exemplarList) WriteExemplars(_ context.Context, exemplars []series.Exemplar) (o series.ExemplarOutcomes, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return series.ExemplarOutcomes{Kept: 1}, l.err
+	}
+	for _, e := range exemplars {
+		if e.TimeMs == 0 {
+			o.OutOfOrder++
+			continue
+		}
+		o.Kept++
+		l.kept = append(l.kept, fmt.Sprint(e.Key, e.TimeMs, e.Value, e.Labels))
+	}
+	return o, nil
+}
+
+// remoteExemplars is a remote write of a series with a sample, and of two with exemplars.
+func remoteExemplars(t *testing.T) string {
+	t.Helper()
+	label := func(name, value string) prompb.Label { return prompb.Label{Name: name, Value: value} }
+	r := prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
+		{Labels: []prompb.Label{label("__name__", "up"), label("replica", "a")}, Samples: []prompb.Sample{{Value: 1, Timestamp: 1000}},
+			Exemplars: []prompb.Exemplar{{Labels: []prompb.Label{label("trace_id", "x")}, Value: 2, Timestamp: 1000}, {Timestamp: 0}}},
+		{Labels: []prompb.Label{label("__name__", "alone")}, Exemplars: []prompb.Exemplar{{Value: 3, Timestamp: 1}}},
+		{Labels: []prompb.Label{label("job", "nameless")}, Exemplars: []prompb.Exemplar{{Value: 3, Timestamp: 1}}},
+	}}
+	body, err := r.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(snappy.Encode(nil, body))
+}
+
+// TestExemplars writes exemplars by each way in that has them, behind the samples.
+func TestExemplars(t *testing.T) {
+	const otlp = `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"lat","unit":"s","histogram":{"aggregationTemporality":2,"dataPoints":[{"timeUnixNano":"1700000000000000000","count":"1","bucketCounts":["1","0"],"explicitBounds":[1],` +
+		`"exemplars":[{"timeUnixNano":"1700000000000000000","asDouble":0.5,"traceId":"5b8efff798038103d269b633813fc60c","spanId":"EEE19B7EC3C1B174"}]}]}}]}]}]}`
+	for _, c := range []struct {
+		name, raw, written string
+		kept               []string
+		counts             map[string]float64
+	}{
+		{"remote write", request("/api/v1/write?db=shop", remoteExemplars(t), "Content-Type: application/x-protobuf", "Content-Encoding: snappy"), "2",
+			[]string{"shop/up{} 1000 2 [{trace_id x}]", "shop/alone{} 1 3 []"}, map[string]float64{"kept": 2, "out_of_order": 1, "refused": 1}},
+		{"OTLP in JSON", request("/v1/metrics", otlp, "Content-Type: application/json"), "",
+			[]string{"lat_seconds_bucket{le=1} 1700000000000 0.5 [{span_id eee19b7ec3c1b174} {trace_id 5b8efff798038103d269b633813fc60c}]"}, map[string]float64{"kept": 1}},
+		{"OpenMetrics", request("/api/v1/import/prometheus", "a_total 1 5000 # {t=\"x\"} 2 3\nb 2 5000 # nothing\n"), "",
+			[]string{"a_total{} 3000 2 [{t x}]"}, map[string]float64{"kept": 1, "refused": 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			list := &exemplarList{}
+			r := start(t, func(o *Options) { o.Exemplars, o.ReplicaLabel = list, "replica" })
+			response, body := r.post(t, c.raw)
+			if response.StatusCode >= 300 || response.Header.Get(headerExemplarsWritten) != c.written {
+				t.Errorf("%d %q, %q exemplars", response.StatusCode, body, response.Header.Get(headerExemplarsWritten))
+			}
+			if !slices.Equal(list.kept, c.kept) {
+				t.Errorf("%q, want %q", list.kept, c.kept)
+			}
+			for outcome, count := range c.counts {
+				if got := r.metric(t, "tickmesh_ingest_exemplars_total", "outcome="+outcome); got != count {
+					t.Errorf("%v are %s, want %v", got, outcome, count)
+				}
+			}
+			if r.total() == 0 {
+				t.Error("there are no samples")
+			}
+		})
+	}
+}
+
+// TestExemplarsFail: samples are written, and the client is told so, when exemplars are not kept.
+func TestExemplarsFail(t *testing.T) {
+	list := &exemplarList{err: series.ErrUnavailable}
+	r := start(t, func(o *Options) { o.Exemplars = list })
+	response, _ := r.post(t, request("/api/v1/write", remoteExemplars(t), "Content-Type: application/x-protobuf", "Content-Encoding: snappy"))
+	if response.StatusCode != 204 || r.total() != 1 || r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=failed") != 2 || response.Header.Get(headerExemplarsWritten) != "1" {
+		t.Errorf("%d, %d points, %v failed", response.StatusCode, r.total(), r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=failed"))
+	}
+}
