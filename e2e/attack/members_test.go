@@ -242,7 +242,7 @@ func (m *members) impostors(t *testing.T) []impostor {
 		{name: "the operator", shown: load(m.certs, "operator"), self: all, may: []string{"Handshake", "Report"}, etcd: true},
 		{name: "the router as a node", shown: load(m.certs, "router-r1"), self: all[1:], etcd: true},
 		{name: "the router", shown: load(m.certs, "router-r1"), self: all[:1], etcd: true,
-			may: []string{"Handshake", "Report", "Write", "Scan", "Last", "ListSeries", "ListNames", "History", "TakeSnapshot", "EndSnapshot", "Delete", "TransferLeader"}},
+			may: []string{"Handshake", "Report", "Write", "Scan", "Last", "ListSeries", "ListNames", "History", "WriteExemplars", "ListExemplars", "TakeSnapshot", "EndSnapshot", "Delete", "TransferLeader"}},
 		{name: "a node as another or the router", shown: load(m.certs, "node-n2"), self: []handshake.Hello{node("n1"), node("n3"), tool}, may: []string{"Handshake", "Report"}, etcd: true},
 		{name: "a node", shown: load(m.certs, "node-n2"), self: []handshake.Hello{node("n2")}, etcd: true,
 			may: []string{"Handshake", "Report", "Exchange", "FetchShard", "FetchRange", "Digest", "RepairShard"}},

@@ -131,7 +131,7 @@ func (a *appender) AppendSTZeroSample(storage.SeriesRef, labels.Labels, int64, i
 	return 0, nil
 }
 
-// AppendExemplar implements storage.Appender: exemplars are not stored.
+// AppendExemplar implements storage.Appender: rules make none.
 func (a *appender) AppendExemplar(storage.SeriesRef, labels.Labels, exemplar.Exemplar) (storage.SeriesRef, error) {
 	return 0, nil
 }
