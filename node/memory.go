@@ -12,7 +12,7 @@ type MemoryBounds struct {
 	InboxBytes       int64 // of envelopes that wait for the loop; 64 MiB
 	EntriesBytes     int64 // of entries in rounds, and of all groups that are not decided or not applied, and the newest; 0: rounds and groups have bounds of their own only
 	OutboxBytes      int64 // of envelopes that wait for other nodes; 0: no bound
-	SeriesBytes      int64 // of the index and the hot pages of all shards; 0: no bound
+	SeriesBytes      int64 // of the index, the hot pages and the exemplars of all shards; 0: no bound
 	MaintenanceBytes int64 // of flushes and exports; 64 MiB
 }
 

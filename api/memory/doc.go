@@ -25,7 +25,7 @@
 //	inbox             –         –     4         2         envelopes of Raft that wait for the node's loop
 //	outbox            –         –     2         1         envelopes of Raft that wait for other nodes, and what is read from the log for members that lag
 //	entries           3         –     9         5         entries on their way to the log, and of Raft groups those that are not decided or not applied, and the newest
-//	series           19         –    20        12         the index and the hot pages of all shards
+//	series           19         –    20        12         the index, the hot pages and the exemplars of all shards
 //	maintenance       5         –     6         3         flushes, exports
 //	spare             5        10     5         4         the program, stacks, buffers of sockets
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/page"
 )
 
-// seriesMemory bounds the memory that the index and the hot pages of all shards hold together:
+// seriesMemory bounds the memory that the index, the hot pages and the exemplars of all shards hold together:
 //
 //   - Beyond the bound, pages of the shards with the most are sealed before they are full. Entries
 //     are not applied meanwhile, so that writes get slower.
