@@ -22,6 +22,13 @@ const (
 
 var exemplarOutcomeNames = [exemplarOutcomes]string{"kept", "out_of_order", "refused", "failed"} //nolint:gochecknoglobals // a constant table
 
+// exemplarBytesMax bounds the exemplars of a write, each with the key of its series: a short body may have thousands of exemplars of a series with a
+// long key. The rest is refused.
+const (
+	exemplarBytesMax = 2 << 20
+	exemplarBytes    = 64 // besides its key; for its labels the batch has paid
+)
+
 // exemplarsOf returns the exemplars of a parsed batch with the keys of their series. It outlives the batch. Series whose names are not
 // allowed have none: there are errors for their samples.
 func (f *front) exemplarsOf(database []byte, b *parse.Batch) []series.Exemplar {
@@ -31,8 +38,11 @@ func (f *front) exemplarsOf(database []byte, b *parse.Batch) []series.Exemplar {
 	if len(b.Exemplars) == 0 {
 		return nil
 	}
-	all := make([]series.Exemplar, 0, len(b.Exemplars))
-	var keys parse.KeyBuilder
+	var (
+		all   []series.Exemplar
+		keys  parse.KeyBuilder
+		bytes int
+	)
 	for i := range b.Exemplars {
 		x := &b.Exemplars[i]
 		err := keys.Start(b, &x.Series, database, f.options.Limits.Line)
@@ -43,6 +53,10 @@ func (f *front) exemplarsOf(database []byte, b *parse.Batch) []series.Exemplar {
 		if err != nil {
 			f.metrics.exemplars[exemplarRefused].Add(1)
 			continue
+		}
+		if bytes += exemplarBytes + len(key); bytes > exemplarBytesMax {
+			f.metrics.exemplars[exemplarRefused].Add(int64(len(b.Exemplars) - i))
+			break
 		}
 		all = append(all, series.Exemplar{Key: slices.Clone(key), TimeMs: x.TimeMs, Value: x.Value, Labels: x.Labels})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -99,5 +100,25 @@ func TestExemplarsFail(t *testing.T) {
 	response, _ := r.post(t, request("/api/v1/write", remoteExemplars(t), "Content-Type: application/x-protobuf", "Content-Encoding: snappy"))
 	if response.StatusCode != 204 || r.total() != 1 || r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=failed") != 2 || response.Header.Get(headerExemplarsWritten) != "1" {
 		t.Errorf("%d, %d points, %v failed", response.StatusCode, r.total(), r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=failed"))
+	}
+}
+
+// TestExemplarsOfLongKeys: a short body of a series with a long key and many exemplars does not become much.
+func TestExemplarsOfLongKeys(t *testing.T) {
+	list := &exemplarList{}
+	r := start(t, func(o *Options) { o.Exemplars = list })
+	const count, keyBytes = 5000, 15 << 10
+	long := prompb.TimeSeries{Labels: []prompb.Label{{Name: "__name__", Value: "m"}, {Name: "long", Value: strings.Repeat("x", keyBytes)}}}
+	for i := range int64(count) {
+		long.Exemplars = append(long.Exemplars, prompb.Exemplar{Timestamp: 1 + i})
+	}
+	body, err := (&prompb.WriteRequest{Timeseries: []prompb.TimeSeries{long}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, text := r.post(t, request("/api/v1/write", string(snappy.Encode(nil, body)), "Content-Type: application/x-protobuf", "Content-Encoding: snappy"))
+	refused := r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=refused")
+	if response.StatusCode != 204 || len(list.kept) == 0 || len(list.kept) > exemplarBytesMax/keyBytes || float64(len(list.kept))+refused != count {
+		t.Errorf("%d %s: %d kept, %v refused", response.StatusCode, text, len(list.kept), refused)
 	}
 }
