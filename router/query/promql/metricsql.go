@@ -233,11 +233,12 @@ func (q *metricsQuery) Samples(ctx context.Context, selector string, fromMs, toM
 	if !ok {
 		return nil, fmt.Errorf("BUG: %s is no selector", selector)
 	}
-	source := &queryable{source: q.exchange.reader.Source, database: q.exchange.database, parallel: q.handler.options.Parallel, deduplicateMs: q.handler.deduplicateMs()}
-	runs, err := (&querier{queryable: source, fromMs: fromMs, toMs: toMs}).read(ctx, nil, vector.LabelMatchers)
+	source := &queryable{source: q.exchange.reader.Source, database: q.exchange.database, parallel: q.handler.options.Parallel, deduplicateMs: q.handler.deduplicateMs(), rawFrom: q.handler.options.RawFrom}
+	runs, notes, err := (&querier{queryable: source, fromMs: fromMs, toMs: toMs}).read(ctx, nil, vector.LabelMatchers)
 	if err != nil {
 		return nil, expanding(err)
 	}
+	q.notes.Merge(notes)
 	var list []metricsql.Samples
 	for _, run := range runs {
 		for i := range run {

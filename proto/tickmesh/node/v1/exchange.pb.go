@@ -50,7 +50,10 @@ type Hello struct {
 	// The same of entries before whose cuts of each hour the last sample is kept.
 	Thins uint32 `protobuf:"varint,11,opt,name=thins,proto3" json:"thins,omitempty"`
 	// The same of batches of hours of which the last sample is left, with what there was beside it.
-	Hours         uint32 `protobuf:"varint,12,opt,name=hours,proto3" json:"hours,omitempty"`
+	Hours uint32 `protobuf:"varint,12,opt,name=hours,proto3" json:"hours,omitempty"`
+	// What a node knows of entries of the log that keep exemplars. 0: nothing, as it is of an older version, and would pass over
+	// them; 1: it understands them.
+	Exemplars     uint32 `protobuf:"varint,13,opt,name=exemplars,proto3" json:"exemplars,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +172,13 @@ func (x *Hello) GetHours() uint32 {
 	return 0
 }
 
+func (x *Hello) GetExemplars() uint32 {
+	if x != nil {
+		return x.Exemplars
+	}
+	return 0
+}
+
 // HandshakeRequest is empty: the Hello is in the header.
 type HandshakeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -265,7 +275,9 @@ type ExchangeRequest struct {
 	// With clock_ms: as Hello.thins, now.
 	Thins uint32 `protobuf:"varint,4,opt,name=thins,proto3" json:"thins,omitempty"`
 	// With clock_ms: as Hello.hours, now.
-	Hours         uint32 `protobuf:"varint,5,opt,name=hours,proto3" json:"hours,omitempty"`
+	Hours uint32 `protobuf:"varint,5,opt,name=hours,proto3" json:"hours,omitempty"`
+	// With clock_ms: as Hello.exemplars.
+	Exemplars     uint32 `protobuf:"varint,6,opt,name=exemplars,proto3" json:"exemplars,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +347,13 @@ func (x *ExchangeRequest) GetHours() uint32 {
 	return 0
 }
 
+func (x *ExchangeRequest) GetExemplars() uint32 {
+	if x != nil {
+		return x.Exemplars
+	}
+	return 0
+}
+
 // ExchangeResponse is empty: the caller is let in.
 type ExchangeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -376,7 +395,7 @@ var File_tickmesh_node_v1_exchange_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_exchange_proto_rawDesc = "" +
 	"\n" +
-	"\x1ftickmesh/node/v1/exchange.proto\x12\x10tickmesh.node.v1\"\xd5\x02\n" +
+	"\x1ftickmesh/node/v1/exchange.proto\x12\x10tickmesh.node.v1\"\xf3\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fprotocol_min\x18\x02 \x01(\rR\vprotocolMin\x12\x18\n" +
@@ -391,16 +410,18 @@ const file_tickmesh_node_v1_exchange_proto_rawDesc = "" +
 	"\aforgets\x18\n" +
 	" \x01(\rR\aforgets\x12\x14\n" +
 	"\x05thins\x18\v \x01(\rR\x05thins\x12\x14\n" +
-	"\x05hours\x18\f \x01(\rR\x05hours\"\x12\n" +
+	"\x05hours\x18\f \x01(\rR\x05hours\x12\x1c\n" +
+	"\texemplars\x18\r \x01(\rR\texemplars\"\x12\n" +
 	"\x10HandshakeRequest\"B\n" +
 	"\x11HandshakeResponse\x12-\n" +
-	"\x05hello\x18\x01 \x01(\v2\x17.tickmesh.node.v1.HelloR\x05hello\"\xa2\x01\n" +
+	"\x05hello\x18\x01 \x01(\v2\x17.tickmesh.node.v1.HelloR\x05hello\"\xc0\x01\n" +
 	"\x0fExchangeRequest\x12\x1c\n" +
 	"\tenvelopes\x18\x01 \x03(\fR\tenvelopes\x12\x1e\n" +
 	"\bclock_ms\x18\x02 \x01(\x12H\x00R\aclockMs\x88\x01\x01\x12\x18\n" +
 	"\aforgets\x18\x03 \x01(\rR\aforgets\x12\x14\n" +
 	"\x05thins\x18\x04 \x01(\rR\x05thins\x12\x14\n" +
-	"\x05hours\x18\x05 \x01(\rR\x05hoursB\v\n" +
+	"\x05hours\x18\x05 \x01(\rR\x05hours\x12\x1c\n" +
+	"\texemplars\x18\x06 \x01(\rR\texemplarsB\v\n" +
 	"\t_clock_ms\"\x12\n" +
 	"\x10ExchangeResponseB<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
 
