@@ -10,7 +10,7 @@
 // The order of writes. Two samples of one series with one timestamp may lie in
 // several places. The later write is the one further on in this order: segments
 // by sequence, page log by position, hot main page, hot out-of-order page. See
-// ARCHITECTURE.md, decision 2.
+// DECISIONS.md, decision 2.
 //
 // Replicas. A node holds replicas of some shards. What a shard's entries say is all
 // that decides its state: ids of series follow from their order, batches that come

@@ -42,7 +42,7 @@ type Repair struct {
 // series and time the later writes lie behind the earlier ones. So when samples that are
 // complete up to that index or a later one are put in the mark's place, and what was
 // before it is left out, the entries that lie behind are a suffix of the log that is
-// replayed over a later state, which is harmless: decision 3 of ARCHITECTURE.md.
+// replayed over a later state, which is harmless: decision 3 of DECISIONS.md.
 type rangeRepair struct {
 	o          *Options
 	shard      uint16
