@@ -37,7 +37,7 @@ func (b *Batch) addExemplar(l *Line, timeMs int64, value float64, labels []serie
 	e := series.Exemplar{Labels: labels}
 	if len(b.Exemplars) == exemplarsMax || !Reachable(timeMs) || e.Check() != nil {
 		b.SkippedExemplars++
-		return nil
+		return nil //nolint:nilerr // it is counted
 	}
 	bytes := 2 * int(unsafe.Sizeof(Exemplar{})) // the list may have twice the room
 	for i := range labels {
@@ -201,7 +201,7 @@ func (p *otlpParser) otlpExemplar(message Span) (timeMs int64, value float64, la
 		}
 	}
 	if w.err != nil || !hasValue {
-		return 0, 0, nil, false, nil
+		return 0, 0, nil, false, nil //nolint:nilerr // it is counted
 	}
 	if err := p.readAttributes(message, 7); err != nil {
 		return 0, 0, nil, false, err
@@ -212,7 +212,7 @@ func (p *otlpParser) otlpExemplar(message Span) (timeMs int64, value float64, la
 	}
 	for _, a := range p.attributes {
 		if a.fault != nil {
-			return 0, 0, nil, false, nil
+			return 0, 0, nil, false, nil //nolint:nilerr // it is counted
 		}
 		runes += utf8.RuneCount(a.key) + utf8.RuneCount(a.value)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
@@ -40,13 +41,13 @@ func exemplarTexts(t *testing.T, b *Batch) (texts []string) {
 func expectedExemplar(of labels.Labels, e exemplar.Exemplar) string {
 	var tags []series.Tag
 	of.Range(func(l labels.Label) {
-		if l.Name != labels.MetricName {
+		if l.Name != model.MetricNameLabel {
 			tags = append(tags, series.Tag{Name: []byte(l.Name), Value: []byte(l.Value)})
 		}
 	})
 	var own []series.ExemplarLabel
 	e.Labels.Range(func(l labels.Label) { own = append(own, series.ExemplarLabel{Name: l.Name, Value: l.Value}) })
-	return fmt.Sprint(series.AppendKey(nil, nil, []byte(of.Get(labels.MetricName)), tags), e.Ts, e.Value, own)
+	return fmt.Sprint(series.AppendKey(nil, nil, []byte(of.Get(model.MetricNameLabel)), tags), e.Ts, e.Value, own)
 }
 
 // TestRemoteExemplars compares with Prometheus' own messages, of both versions, and with series that have exemplars alone.
@@ -58,7 +59,7 @@ func TestRemoteExemplars(t *testing.T) {
 		two := &writev2.Request{}
 		var want []string
 		for i := range 1 + random.IntN(4) {
-			of := labels.FromStrings(labels.MetricName, "m", "i", fmt.Sprint(i))
+			of := labels.FromStrings(model.MetricNameLabel, "m", "i", fmt.Sprint(i))
 			s1, s2 := prompb.TimeSeries{}, writev2.TimeSeries{LabelsRefs: symbols.SymbolizeLabels(of, nil)}
 			of.Range(func(l labels.Label) { s1.Labels = append(s1.Labels, prompb.Label{Name: l.Name, Value: l.Value}) })
 			if random.IntN(2) == 0 {
@@ -109,7 +110,7 @@ func TestExemplarsSkipped(t *testing.T) {
 	label := func(name, value string) []prompb.Label { return []prompb.Label{{Name: name, Value: value}} }
 	good := prompb.Exemplar{Labels: label("a", "b"), Timestamp: 5}
 	r := prompb.WriteRequest{Timeseries: []prompb.TimeSeries{{
-		Labels: label(labels.MetricName, "m"), Samples: []prompb.Sample{{Value: 1}},
+		Labels: label(model.MetricNameLabel, "m"), Samples: []prompb.Sample{{Value: 1}},
 		Exemplars: []prompb.Exemplar{
 			good, {Labels: label("a", strings.Repeat("x", series.ExemplarRunesMax))}, {Labels: label("a", strings.Repeat("ü", 4*series.ExemplarRunesMax))},
 			{Labels: label("", "x")}, {Labels: append(label("a", "x"), label("a", "y")...)}, {Labels: label("a", "\xff")}, {Timestamp: -1 << 63},
