@@ -179,8 +179,10 @@ func (w *call) late(cause error) error {
 			continue
 		}
 		err, kind := p.err, series.ErrUnavailable
-		if errors.Is(err, series.ErrOverloaded) {
-			kind = series.ErrOverloaded
+		for _, of := range [...]error{series.ErrOverloaded, series.ErrReadOnly} {
+			if errors.Is(err, of) {
+				kind = of
+			}
 		}
 		if err == nil {
 			err = errNoAnswer

@@ -39,6 +39,15 @@ func (v *view) serves(shard uint16, n *node) (found bool) {
 	return found
 }
 
+// hasOther reports whether another node has a full voter of a shard, too, by the map.
+func (v *view) hasOther(shard uint16, n *node) (found bool) {
+	v.servers(shard, func(server *node) bool {
+		found = server != n
+		return !found
+	})
+	return found
+}
+
 // names returns the ids of all nodes that the map has.
 func (v *view) names() map[string]bool {
 	names := map[string]bool{}

@@ -92,6 +92,7 @@ type part struct {
 	done      bool
 	tries     int       // attempts after which it waited
 	redirects int       // attempts after which it went to another node at once
+	readOnly  int       // attempts that met a node whose disk takes no writes
 	due       time.Time // of the next attempt
 	current   *attempt  // nil: none that is still waited for
 	err       error     // of the last attempt
@@ -259,6 +260,11 @@ func (w *call) failed(v *view, i int, n *node, err error, now time.Time) {
 		w.again(i, err, now)
 	case errors.Is(err, series.ErrOverloaded):
 		w.again(i, err, now)
+	case errors.Is(err, series.ErrReadOnly) && p.readOnly < readOnlyTriesMax && v.hasOther(shard, n):
+		// It hands the shard over, or is about to lose it, or has lost it already and does not hear of it.
+		p.readOnly++
+		w.cluster.passOver(v, shard, n)
+		w.again(i, err, now)
 	case passes(err):
 		if errors.Is(err, series.ErrUnavailable) {
 			w.cluster.doubt(n, shard)
@@ -273,6 +279,10 @@ func (w *call) failed(v *view, i int, n *node, err error, now time.Time) {
 // redirectsMax bounds how often a part goes to another node without waiting: to the one that a node has
 // named, or on from a node that has left the group.
 const redirectsMax = 3
+
+// readOnlyTriesMax bounds the attempts that meet a leader whose disk takes no writes, where the shard has another copy. With the default
+// pauses these are some 4 s: longer than it takes to hand over, and than an election where the leader's log has no room.
+const readOnlyTriesMax = 40
 
 // passes reports whether another node, or the same one later, may do what failed.
 func passes(err error) bool {

@@ -409,3 +409,45 @@ func TestFollow(t *testing.T) {
 		t.Errorf("epoch %d, %d nodes", c.Epoch(), len(c.current.Load().nodes))
 	}
 }
+
+// A leader whose disk takes no writes is not the last word where there is another copy: the shard is handed over. Where nobody takes
+// it the writer hears of the disk.
+func TestReadOnlyLeader(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: 10 * time.Microsecond, WriteTimeout: waitBound, AttemptTimeout: waitBound})
+	for shard := range testShards {
+		w.lead(shard, 0)
+	}
+	w.guessAll(c, 0)
+	refuse := func(frame *series.Frame) []wire.PartOutcome {
+		outcomes := make([]wire.PartOutcome, len(frame.Parts))
+		for i := range outcomes {
+			outcomes[i].Err = fmt.Errorf("%w: no room", series.ErrReadOnly)
+		}
+		return outcomes
+	}
+	var refused atomic.Int64
+	w.nodes[0].write = func(frame *series.Frame) []wire.PartOutcome {
+		if refused.Add(1) == 3 {
+			for shard := range testShards {
+				w.lead(shard, 1)
+			}
+		}
+		return refuse(frame)
+	}
+	samples := map[string][]series.Sample{string(scantest.Key("", "m", "n", "a")): {{TimeMs: 1, Value: 1}}}
+	if _, err := c.Write(t.Context(), frameOf(c, testShards, samples)); err != nil {
+		t.Fatal(err)
+	}
+	if refused.Load() < 3 {
+		t.Errorf("it was written after %d refusals", refused.Load())
+	}
+	w.wantApplied(samples)
+	for _, n := range w.nodes {
+		n.write = refuse
+	}
+	samples = map[string][]series.Sample{string(scantest.Key("", "m", "n", "b")): {{TimeMs: 1, Value: 1}}}
+	if _, err := c.Write(t.Context(), frameOf(c, testShards, samples)); !errors.Is(err, series.ErrReadOnly) {
+		t.Fatalf("nobody takes it: %v", err)
+	}
+}
