@@ -53,7 +53,10 @@ func (s *stage) fullVolume() {
 		}
 		if err := lab.Wait(ctx, func() (bool, error) {
 			text, err := degraded(ctx)
-			return strings.HasPrefix(text, "AsExpected"), errors.Join(err, errors.New(text))
+			if err == nil && !strings.HasPrefix(text, "AsExpected") {
+				err = fmt.Errorf("still degraded: %s", text)
+			}
+			return err == nil, err
 		}); err != nil {
 			return err
 		}
