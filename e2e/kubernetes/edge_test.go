@@ -68,6 +68,13 @@ func (s *stage) edge() {
 		if _, err := s.kubectl(ctx, "create", "secret", "generic", "clients", "--from-file=ca.crt="+file); err != nil {
 			return err
 		}
+		envoys := func() (string, error) {
+			return s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster="+edgeCluster+",app.kubernetes.io/component=envoy", "--output=name")
+		}
+		before, err := envoys()
+		if err != nil {
+			return err
+		}
 		if err := s.patch(ctx, "tmc/"+edgeCluster, `{"spec":{"service":{"tls":{"clientCASecretName":"clients"}}}}`); err != nil {
 			return err
 		}
@@ -75,8 +82,8 @@ func (s *stage) edge() {
 		known.Certificates = []tls.Certificate{{Certificate: [][]byte{pair.Certificate.Raw}, PrivateKey: pair.Key}}
 		// Envoys with the old configuration go when those with the new one are ready.
 		if err := lab.Wait(ctx, func() (bool, error) {
-			pods, err := s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster="+edgeCluster+",app.kubernetes.io/component=envoy", "--output=name")
-			return len(strings.Fields(pods)) == 1, err
+			now, err := envoys()
+			return len(strings.Fields(now)) == 1 && now != before, err
 		}); err != nil {
 			return err
 		}
@@ -144,7 +151,10 @@ func (s *stage) unserved(ctx context.Context, config *tls.Config) error {
 	if err := lab.Wait(ctx, func() (bool, error) {
 		response, err := c.Get(url + "/api/version")
 		if err != nil {
-			return true, nil //nolint:nilerr // that is what is waited for
+			if strings.Contains(err.Error(), "certificate required") {
+				return true, nil
+			}
+			return false, err
 		}
 		return false, errors.Join(fmt.Errorf("a client without a certificate is answered %s", response.Status), response.Body.Close())
 	}); err != nil {
