@@ -67,6 +67,7 @@ type group struct {
 	heir            heir
 	failedTransfers int           // in a row, of this leader
 	transferFrom    int           // tick before which none is begun again
+	lastHeir        uint64        // raft id to which handOver gave it last; 0: none
 	refusedUntil    int           // tick before which a leader that takes no writes does not hand it over again
 	installing      *SnapshotMeta // of the files that are being swapped; nil: none are
 	announce        bool          // the next Round names the shard in Prepared

@@ -130,3 +130,25 @@ func TestRefusingLeaderHandsOver(t *testing.T) {
 		t.Fatal("without an heir the leader has not stayed")
 	}
 }
+
+// Where the first heir takes no writes either, the next one is another: a voter that takes writes leads in the end, whichever it is.
+func TestRefusingLeadersFindTheOneThatServes(t *testing.T) {
+	for serves := range 3 {
+		w := newWorld(t, 6, 3)
+		w.fresh(0, members(full, full, full))
+		w.propose(w.untilLed(0), 0)
+		for i, n := range w.nodes {
+			n.host.Refuse(i != serves)
+		}
+		config := &w.nodes[0].host.shared.config
+		for range 3 * refusedElections {
+			if w.leaderOf(0) == w.nodes[serves] {
+				break
+			}
+			w.pause(config.ElectionTicks)
+		}
+		if leader := w.leaderOf(0); leader != w.nodes[serves] {
+			t.Errorf("n%d takes writes and does not lead: %s", serves, w.picture())
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"cmp"
+
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -49,20 +51,30 @@ func (g *group) tickLeader() {
 // has it again: the heir may take none either, and nobody serves reads while a group goes to and fro.
 const refusedElections = 20 // 20 s
 
-// handOver transfers the leadership of who cannot serve to a full voter that has its log.
+// handOver transfers the leadership of who cannot serve to a full voter that has its log: to the next one by raft id, after its own at
+// first and after the last heir then, so that all are tried where some cannot serve either.
 func (g *group) handOver() {
 	if !g.mayTransfer() {
 		return
 	}
-	var best MemberProgress
+	var first, next uint64 // raft ids; 0: none
+	last := cmp.Or(g.lastHeir, g.replica.RaftID)
 	g.eachProgress(func(p MemberProgress) {
-		if p.Member.RaftID != g.replica.RaftID && p.Member.Role == shardmap.Full && p.Active && p.Match >= best.Match && p.Match > 0 {
-			best = p
+		id := p.Member.RaftID
+		if id == g.replica.RaftID || p.Member.Role != shardmap.Full || !p.Active || p.Match != g.log.last {
+			return
+		}
+		if first == 0 {
+			first = id
+		}
+		if next == 0 && id > last {
+			next = id
 		}
 	})
-	if best.Match == g.log.last {
+	if heir := cmp.Or(next, first); heir != 0 {
+		g.lastHeir = heir
 		g.refusedUntil = g.shared.ticks + refusedElections*g.shared.config.ElectionTicks
-		g.transfer(best.Member.RaftID)
+		g.transfer(heir)
 	}
 }
 
