@@ -47,7 +47,9 @@ func (p *pollerPass) wait() {
 		return
 	}
 	p.told = false
-	_ = p.conn.Read(p.tell)
+	if p.conn.Read(p.tell) != nil { // the poller has not taken the descriptor: there may be too many
+		runtime.Gosched()
+	}
 }
 
 func (p *pollerPass) close() {

@@ -9,8 +9,9 @@ const (
 	// turnLeast is how long a goroutine computes between two yields: what small work waits at most while nothing else is at work.
 	// A yield that finds nobody takes some microseconds (BenchmarkTurnYield).
 	turnLeast = 250 * time.Microsecond
-	// turnMost bounds turns, which are as long as the last wait was: half of the time is for who yields, so that it ends.
-	turnMost = 2 * time.Millisecond
+	// turnMost bounds turns, which are as long as the last wait was: half of the time is for who yields, so that it ends. While somebody
+	// is always ready, the runtime looks at the network every 10 ms, and so long is the wait; it stops who does not yield after as long, too.
+	turnMost = 10 * time.Millisecond
 )
 
 // Turn is the time that a goroutine has the processor while it computes for long: a flush, a merge, a large query. Where Go has one

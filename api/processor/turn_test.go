@@ -48,6 +48,23 @@ func TestTurnLetsTheNetworkGoFirst(t *testing.T) {
 	}
 }
 
+// TestTurnIsAsLongAsTheWait: who has waited long for others has as long a turn, so that it gets on beside any load.
+func TestTurnIsAsLongAsTheWait(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const wait = 5 * time.Millisecond
+	var turn Turn
+	defer turn.Close()
+	turn.Yield()
+	turn.began = time.Now().Add(-turnLeast)
+	go func() {
+		for start := time.Now(); time.Since(start) < wait; {
+		}
+	}()
+	if turn.Yield(); turn.length < wait || turn.length > turnMost {
+		t.Errorf("a turn of %v after a wait of %v", turn.length, wait)
+	}
+}
+
 func BenchmarkTurnYield(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var turn Turn
