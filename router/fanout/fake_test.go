@@ -81,6 +81,7 @@ type fakeNode struct {
 	address  string
 	hung     atomic.Bool // scans and writes do not begin
 	frozen   atomic.Bool // the process is stopped: its connections live and nothing comes
+	refuses  atomic.Bool // it takes no writes, and leads nothing that it does not lead
 	waits    atomic.Bool // writes of level all wait for a full voter that does not come
 	served   atomic.Int64
 	stop     func()

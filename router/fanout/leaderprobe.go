@@ -153,15 +153,16 @@ func (c *Cluster) probeVia(ctx context.Context, silent, via *node, since time.Ti
 		if err == nil {
 			via.reports.Took(took)
 			for _, g := range report.GetGroups() {
-				c.heard(ctx, silent, via, g, since)
+				c.heard(ctx, silent, via, g, report.GetRefusal() == "", since)
 			}
 		}
 		pause(ctx, max(leaderProbePause, took))
 	}
 }
 
-// heard handles the report of the node via about a shard.
-func (c *Cluster) heard(ctx context.Context, silent, via *node, g *nodev1.GroupReport, since time.Time) {
+// heard handles the report of the node via about a shard. One that takes no writes is not asked to take over: it would refuse, and
+// another one that serves would not be asked for a takeOverPause.
+func (c *Cluster) heard(ctx context.Context, silent, via *node, g *nodev1.GroupReport, takesWrites bool, since time.Time) {
 	if g.GetShard() >= shardmap.ShardsMax || !silent.leaders.wants(uint16(g.GetShard())) {
 		return
 	}
@@ -171,7 +172,7 @@ func (c *Cluster) heard(ctx context.Context, silent, via *node, g *nodev1.GroupR
 		if c.terms[shard].raise(g.GetEra(), g.GetTerm()) {
 			c.leads(shard, via)
 		}
-	case g.GetLeader() == silent.id && g.GetRole() == tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL && g.GetAppliedIndex() >= g.GetCommitIndex() &&
+	case takesWrites && g.GetLeader() == silent.id && g.GetRole() == tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL && g.GetAppliedIndex() >= g.GetCommitIndex() &&
 		time.Since(since) >= takeOverAfter && c.terms[shard].mayAsk():
 		c.metrics.takeOvers.Inc()
 		c.options.Logger.Warn("this router does not reach the leader of a shard; another node is asked to take over",

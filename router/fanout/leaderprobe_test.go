@@ -18,6 +18,9 @@ import (
 // Report returns who leads, as a node that hears of the others does.
 func (n *fakeNode) Report(_ context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
 	r := &nodev1.ReportResponse{Version: n.id}
+	if n.refuses.Load() {
+		r.Refusal = "the disk is full"
+	}
 	if request.GetWithoutGroups() {
 		return r, nil
 	}
@@ -37,6 +40,9 @@ func (n *fakeNode) Report(_ context.Context, request *nodev1.ReportRequest) (*no
 func (n *fakeNode) TransferLeader(_ context.Context, shard uint16, toNode string) error {
 	if toNode != n.id {
 		return fmt.Errorf("%w: from %s to %s", wire.ErrInvalid, n.id, toNode)
+	}
+	if n.refuses.Load() {
+		return series.ErrUnavailable
 	}
 	n.world.mu.Lock()
 	defer n.world.mu.Unlock()
@@ -127,6 +133,34 @@ func TestUnreachedLeaderMakesWay(t *testing.T) {
 		if asked != 1 || w.leader[shard] == 0 {
 			t.Errorf("shard %d was handed over %d times, to node %d", shard, asked, w.leader[shard])
 		}
+	}
+}
+
+// A node that takes no writes is not asked to take over, however soon it answers: another one is.
+func TestRefusingNodeIsNotAskedToTakeOver(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(patient())
+	all := w.fill(c, 20, 3)
+	for shard := range testShards {
+		w.lead(shard, 0)
+	}
+	w.guessAll(c, 0)
+	w.nodes[0].frozen.Store(true)
+	defer w.nodes[0].frozen.Store(false)
+	w.nodes[1].refuses.Store(true)
+	got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
+	if err != nil || len(got) != len(all) {
+		t.Fatalf("%d series of %d, %v", len(got), len(all), err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for shard, asked := range w.asked {
+		if asked != 1 || w.leader[shard] != 2 {
+			t.Errorf("shard %d was handed over %d times, to node %d", shard, asked, w.leader[shard])
+		}
+	}
+	if asked := valueOf(t, c.metrics.takeOvers); asked != testShards {
+		t.Errorf("%v nodes were asked to take over one of %d shards", asked, testShards)
 	}
 }
 
