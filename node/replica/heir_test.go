@@ -152,3 +152,28 @@ func TestRefusingLeadersFindTheOneThatServes(t *testing.T) {
 		}
 	}
 }
+
+// A leader that takes writes again, is given the group back and takes none once more hands it over at once.
+func TestRefusingAgainHandsOverAtOnce(t *testing.T) {
+	w := newWorld(t, 6, 3)
+	w.fresh(0, members(full, full, witness))
+	leader := w.untilLed(0)
+	heir := w.nodes[1]
+	if leader == heir {
+		heir = w.nodes[0]
+	}
+	leader.host.Refuse(true)
+	w.until("the heir leads", func() bool { return w.leaderOf(0) == heir })
+	leader.host.Refuse(false)
+	w.until("the first has it again", func() bool {
+		_ = heir.host.Transfer(0, leader.name)
+		return w.leaderOf(0) == leader
+	})
+	w.untilLed(0)
+	leader.host.Refuse(true)
+	before := w.now
+	w.until("the heir leads", func() bool { return w.leaderOf(0) == heir })
+	if ticks := (w.now - before) / 5; ticks > 2*leader.host.shared.config.ElectionTicks {
+		t.Fatalf("handed over after %d ticks", ticks)
+	}
+}

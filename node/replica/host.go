@@ -386,7 +386,10 @@ func (h *Host) Refuse(refuses bool) {
 	}
 	h.shared.refuses = refuses
 	for _, g := range h.groups {
-		if refuses && g.leads() {
+		switch {
+		case !refuses:
+			g.refusedUntil = 0 // the next time is another one: nothing is known of heirs then
+		case g.leads():
 			g.wake()
 		}
 	}
