@@ -42,6 +42,7 @@ type Cluster struct {
 	marks     *tenant.Cluster
 	tokens    *token.Cluster
 	lost      *lostNodes
+	refusers  refusers // of placement's goroutine
 	process   uint64
 	view      atomic.Pointer[shardmap.View] // the last one
 	mapped    chan struct{}                 // closed when there is a map
@@ -66,6 +67,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.ReplaceAfter > 0 {
 		r.limits.ReplaceAfterMs = o.ReplaceAfter.Milliseconds()
 	}
+	r.refusers = refusers{}
 	r.lost = newLostNodes(o.Logger, time.Duration(r.limits.ReplaceAfterMs)*time.Millisecond)
 	var err error
 	r.placement, err = placement.New(placement.Options{

@@ -64,7 +64,7 @@ func leaders(reports map[string]*nodev1.ReportResponse) map[uint16]*nodev1.Group
 }
 
 // knownLeaders is what placement asks: who leads, by shard, where that may be changed for
-// evenness, and which nodes should not lead.
+// evenness, and which nodes should not lead. Placement's goroutine alone calls it.
 func (r *Cluster) knownLeaders() shardmap.Leaders {
 	reports := r.reports(context.Background())
 	known := shardmap.Leaders{ByShard: map[uint16]string{}, Unfit: map[string]bool{}}
@@ -73,8 +73,9 @@ func (r *Cluster) knownLeaders() shardmap.Leaders {
 			known.ByShard[shard] = g.GetLeader()
 		}
 	}
+	r.refusers.note(reports, time.Now())
 	for id := range r.view.Load().Nodes {
-		known.Unfit[id] = reports[id] == nil || reports[id].GetRefusal() != ""
+		known.Unfit[id] = reports[id] == nil || r.refusers.has(id)
 	}
 	return known
 }
