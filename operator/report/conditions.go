@@ -411,6 +411,11 @@ func (f *Facts) degraded() verdict {
 		add(reasonUnderReplicated, fmt.Sprintf("%d shards have fewer than %d live copies", f.Nodes.Summary.UnderReplicated, f.Nodes.View.Map.Settings.Replication))
 	}
 	if len(problems) == 0 {
+		// While no router answers nobody knows whether the node takes writes again.
+		before := meta.FindStatusCondition(f.Cluster.Status.Conditions, v1alpha1.ConditionDegraded)
+		if f.Nodes.StatusErr != nil && before != nil && before.Reason == reasonNoWrites {
+			return yes(reasonNoWrites, before.Message)
+		}
 		return no(reasonAsExpected, "nothing is broken")
 	}
 	messages := make([]string, 0, len(problems))
