@@ -118,7 +118,7 @@ func TestRefusingLeaderHandsOver(t *testing.T) {
 	before := leader.host.group(0).shared.ticks
 	w.until("it is handed over again", func() bool { return w.leaderOf(0) == heir })
 	config := &leader.host.group(0).shared.config
-	if ticks := leader.host.group(0).shared.ticks - before; ticks < (refusedElections-2)*config.ElectionTicks {
+	if ticks := leader.host.group(0).shared.ticks - before; ticks < (refusedElections-briefRefusal-2)*config.ElectionTicks {
 		t.Fatalf("handed over again after %d ticks of %d", ticks, refusedElections*config.ElectionTicks)
 	}
 	heir.host.Refuse(false)
@@ -173,7 +173,27 @@ func TestRefusingAgainHandsOverAtOnce(t *testing.T) {
 	leader.host.Refuse(true)
 	before := w.now
 	w.until("the heir leads", func() bool { return w.leaderOf(0) == heir })
-	if ticks := (w.now - before) / 5; ticks > 2*leader.host.shared.config.ElectionTicks {
+	if ticks := (w.now - before) / 5; ticks > (briefRefusal+2)*leader.host.shared.config.ElectionTicks {
 		t.Fatalf("handed over after %d ticks", ticks)
 	}
+}
+
+// A node that takes no writes for a moment keeps what it leads.
+func TestBriefRefusalChangesNothing(t *testing.T) {
+	w := newWorld(t, 6, 3)
+	w.fresh(0, members(full, full, witness))
+	leader := w.untilLed(0)
+	config := &leader.host.shared.config
+	w.propose(leader, 0)
+	w.until("the group sleeps", w.allHibernate)
+	for range 5 {
+		leader.host.Refuse(true)
+		w.pause(briefRefusal*config.ElectionTicks - 1)
+		leader.host.Refuse(false)
+		w.pause(1)
+		if w.leaderOf(0) != leader {
+			t.Fatal("it was handed over")
+		}
+	}
+	w.until("the group sleeps again", w.allHibernate)
 }

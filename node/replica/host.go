@@ -378,13 +378,13 @@ func (h *Host) Transfer(shard uint16, node string) error {
 	return g.transferTo(node)
 }
 
-// Refuse tells whether the node takes no writes for now, as its disk does not. Groups that it leads are handed over to full voters that
-// have all of their logs, and it asks for none. It may lead all the same, as somebody has to answer reads.
+// Refuse tells whether the node takes no writes for now, as its disk does not. When that has lasted for briefRefusal, groups that it leads are
+// handed over to full voters that have all of their logs. It asks for none. It may lead all the same, as somebody has to answer reads.
 func (h *Host) Refuse(refuses bool) {
 	if h.shared.refuses == refuses {
 		return
 	}
-	h.shared.refuses = refuses
+	h.shared.refuses, h.shared.refusesSince = refuses, h.shared.ticks
 	for _, g := range h.groups {
 		switch {
 		case !refuses:

@@ -20,6 +20,7 @@ type shared struct {
 	lagging        laggingReads
 	membersChanged bool // of some group, since the peers' groups were counted
 	refuses        bool // the node takes no writes: see Host.Refuse
+	refusesSince   int  // tick; valid if refuses
 }
 
 func newShared(config Config, reader Log) *shared {

@@ -39,7 +39,7 @@ func (g *group) tickLeader() {
 			}
 		})
 	}
-	if g.witness() || g.shared.refuses && g.shared.ticks >= g.refusedUntil {
+	if g.witness() || g.shared.refusesForLong() && g.shared.ticks >= g.refusedUntil {
 		g.handOver()
 	}
 	if g.idle >= g.shared.config.HibernateTicks && !g.shared.refuses {
@@ -47,9 +47,18 @@ func (g *group) tickLeader() {
 	}
 }
 
+// briefRefusal is for how many election timeouts a node may take no writes and still lead: what has stalled mostly goes on at the first
+// try again, and hundreds of groups that were handed over at once come back one after the other.
+const briefRefusal = 2 // 0.8 s
+
+// refusesForLong reports whether the node has taken no writes for longer than briefRefusal.
+func (s *shared) refusesForLong() bool {
+	return s.refuses && s.ticks-s.refusesSince >= briefRefusal*s.config.ElectionTicks
+}
+
 // refusedElections is for how many election timeouts a leader that takes no writes keeps its group when it has handed it over once and
 // has it again: the heir may take none either, and nobody serves reads while a group goes to and fro.
-const refusedElections = 20 // 20 s
+const refusedElections = 20 // 8 s
 
 // handOver transfers the leadership of who cannot serve to a full voter that has its log: to the next one by raft id, after its own at
 // first and after the last heir then, so that all are tried where some cannot serve either.
