@@ -143,7 +143,7 @@ func (r *restore) run() error {
 	}
 	p := startProgress(r.cmd.ErrOrStderr(), r.backup.Bytes)
 	known := &importer{known: map[string]*client.Series{}}
-	hours := &hourWriter{ctx: ctx, client: r.client, known: known}
+	hours := &hourWriter{ctx: ctx, write: r.client.WriteHours, known: known}
 	// Those of the backup come first: an hour that is there is passed over.
 	err = r.backup.Read(ctx, func(u *archive.Unit) bool { return u.Hours && missing(u) }, func(u *archive.Unit) archive.Visitor {
 		rawMs, err := r.raw.of(ctx, rangeOf(u).metricName)
@@ -179,6 +179,7 @@ func (r *restore) writeSamples(wanted func(*archive.Unit) bool, hours *hourWrite
 	}
 	err = r.backup.Read(ctx, func(u *archive.Unit) bool { return !u.Hours && wanted(u) }, func(u *archive.Unit) archive.Visitor {
 		rawMs, failed := r.raw.of(ctx, rangeOf(u).metricName)
+		failed = errors.Join(failed, hours.begin(u))
 		return func(key series.Key, timesMs []int64, values []float64) error {
 			s, err := hours.known.seriesOf(key)
 			if err = errors.Join(failed, err); err != nil {

@@ -63,17 +63,19 @@ func (r *restore) checkHours(ctx context.Context) error {
 
 // hourWriter writes hours: those of a backup, and those that it puts together of all their samples.
 type hourWriter struct {
-	ctx    context.Context //nolint:containedctx // of one restore
-	client *client.Client
-	known  *importer
-	held   []client.Hour
-	count  int64
+	ctx   context.Context //nolint:containedctx // of one restore
+	write func(context.Context, ...client.Hour) error
+	known *importer
+	held  []client.Hour
+	count int64
 
 	// The hour that is put together.
 	open   bool
 	key    string
 	series *client.Series
 	hour   series.Hour
+	piece  bool // others of its samples may come elsewhere
+	pieces hourPieces
 }
 
 const hoursHeldMax = 5000
@@ -88,17 +90,51 @@ func (w *hourWriter) add(h client.Hour) error {
 
 func (w *hourWriter) send() error {
 	// In a new cluster it takes minutes until all nodes know that such hours may come.
-	err := again(w.ctx, func() error { return w.client.WriteHours(w.ctx, w.held...) })
+	err := again(w.ctx, func() error { return w.write(w.ctx, w.held...) })
 	w.held = w.held[:0]
 	return err
 }
 
 // flush writes what is held.
 func (w *hourWriter) flush() error {
-	if err := w.end(); err != nil {
+	if err := w.leave(); err != nil {
+		return err
+	}
+	if err := w.pieces.all(w.addOf); err != nil {
 		return err
 	}
 	return w.send()
+}
+
+// begin begins a part of a unit of samples.
+func (w *hourWriter) begin(u *archive.Unit) error {
+	follows := w.pieces.unit == u && u.InOrder()
+	if !follows {
+		if err := w.leave(); err != nil {
+			return err
+		}
+	}
+	return w.pieces.begin(u, follows, w.addOf)
+}
+
+// leave ends the part that was begun: its last hour may go on in another one.
+func (w *hourWriter) leave() error {
+	if u := w.pieces.unit; u != nil && len(u.Parts) > 1 {
+		w.piece = true
+	}
+	return w.end()
+}
+
+// addOf adds an hour of the series of a key.
+func (w *hourWriter) addOf(key string, h series.Hour) error {
+	s, err := w.known.seriesOf(series.Key(key))
+	if err != nil {
+		return err
+	}
+	if !h.Fits() {
+		h = lastOnly(h)
+	}
+	return w.add(client.Hour{Series: s, Hour: h})
 }
 
 // visit takes samples of a unit of hours, which may come in pieces, and writes those before rawMs.
@@ -134,13 +170,14 @@ func (w *hourWriter) visit(rawMs int64) archive.Visitor {
 	}
 }
 
-// sample takes a sample of an hour, all of whose samples come one after the other.
+// sample takes a sample of the part that was begun. Those of a series come one after the other, in order of time.
 func (w *hourWriter) sample(s *client.Series, key series.Key, ms int64, v float64) error {
 	if hourMs := startOf(ms, series.HourMs); !w.open || w.hour.StartMs != hourMs || w.key != string(key) {
 		if err := w.end(); err != nil {
 			return err
 		}
 		w.open, w.key, w.series, w.hour = true, string(key), s, series.Hour{StartMs: hourMs}
+		w.piece = w.pieces.divides(hourMs)
 	}
 	h := &w.hour
 	h.TimeMs, h.Value = ms, v
@@ -167,6 +204,10 @@ func (w *hourWriter) end() error {
 	}
 	w.open = false
 	h := w.hour
+	if w.piece {
+		w.pieces.hold(w.key, h)
+		return nil
+	}
 	if !h.Fits() {
 		h = lastOnly(h)
 	}

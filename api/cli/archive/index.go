@@ -2,11 +2,13 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -83,6 +85,11 @@ type Unit struct {
 	// units have that sample.
 	Hours bool   `json:"hours,omitempty"`
 	Parts []Part `json:"parts"`
+}
+
+// InOrder reports whether the parts come in the order in which they were written when the objects are read one after the other.
+func (u *Unit) InOrder() bool {
+	return slices.IsSortedFunc(u.Parts, func(a, b Part) int { return cmp.Compare(a.Object, b.Object) })
 }
 
 // Index describes what the objects of a backup have.
