@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -19,11 +20,30 @@ import (
 // hoursAtOnce is about how many samples are held while hours are put together.
 const hoursAtOnce = 500_000
 
-// readNumbers asks how many samples windows tell of, day by day.
-func (d *digests) readNumbers(ctx context.Context, c *client.Client, name metricName) error {
-	d.numbers = map[int64]int64{}
-	w := scan.Windows{WidthMs: dayMs, Aggregates: scan.AggregateCount}
-	return inHalves(ctx, timeRange{startOf(scan.TimeMsMin, dayMs) + dayMs, scan.TimeMsMax}, func(r timeRange) error {
+// readNumbers asks how many numbers windows tell of, day by day. More than there are samples tell of hours with rollups. Where some of the samples are no
+// numbers, they may not be more: so before raw it is counted how many of the samples are numbers, which windows of less than an hour tell.
+func (d *digests) readNumbers(ctx context.Context, c *client.Client, name metricName) (err error) {
+	first := startOf(scan.TimeMsMin, dayMs) + dayMs
+	if d.numbers, err = d.count(ctx, c, name, timeRange{first, scan.TimeMsMax}, dayMs); err != nil {
+		return err
+	}
+	rawMs, err := c.RawFrom(ctx, name.database, name.metric)
+	if errors.Is(err, client.ErrVersion) {
+		return nil
+	}
+	if err != nil || rawMs <= first {
+		return err
+	}
+	d.rawMs = rawMs
+	d.visible, err = d.count(ctx, c, name, timeRange{first, rawMs - 1}, series.HourMs/2)
+	return err
+}
+
+// count returns how many numbers windows of a width tell of, day by day.
+func (d *digests) count(ctx context.Context, c *client.Client, name metricName, within timeRange, widthMs int64) (map[int64]int64, error) {
+	numbers := map[int64]int64{}
+	w := scan.Windows{WidthMs: widthMs, Aggregates: scan.AggregateCount}
+	return numbers, inHalves(ctx, within, func(r timeRange) error {
 		part := map[int64]int64{}
 		err := again(ctx, func() error {
 			clear(part)
@@ -39,7 +59,7 @@ func (d *digests) readNumbers(ctx context.Context, c *client.Client, name metric
 		})
 		if err == nil {
 			for day, n := range part {
-				d.numbers[day] += n
+				numbers[day] += n
 			}
 		}
 		return err
@@ -130,11 +150,8 @@ func visitHours(found map[string]seriesHours, visit archive.Visitor) error {
 		hours := found[key]
 		for _, startMs := range slices.Sorted(maps.Keys(hours)) {
 			h := hours[startMs]
-			if h.samples != 1 {
+			if h.samples != 1 || h.IsLastOnly() || !h.Fits() { // the last one is among the samples
 				continue
-			}
-			if !h.Fits() {
-				h.Hour = lastOnly(h.Hour)
 			}
 			times, values = h.AppendSamples(times[:0], values[:0])
 			if err := visit(series.Key(key), times, values); err != nil {

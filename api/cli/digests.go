@@ -41,6 +41,8 @@ type digests struct {
 	days     map[int64]archive.Digest // by the start of the day
 	series   map[uint64]struct{}      // hashes of the keys of series that have samples
 	numbers  map[int64]int64          // how many samples windows of these days tell of, but for NaN; nil: not asked for
+	rawMs    int64                    // visible has the days before it
+	visible  map[int64]int64          // how many samples of these days are numbers
 	snapshot string                   // that is asked; empty: what is there now
 }
 
@@ -112,7 +114,7 @@ func (d *digests) byRange(width int64) map[int64]archive.Digest {
 
 // wanted returns the units of a backup: days, or longer periods of what is old.
 func (d *digests) wanted(name metricName, recentMs int64) []archive.Wanted {
-	ranges, numbers := map[timeRange]archive.Digest{}, map[timeRange]int64{}
+	ranges, numbers, thinned := map[timeRange]archive.Digest{}, map[timeRange]int64{}, map[timeRange]bool{}
 	for day, digest := range d.days {
 		r := timeRange{day, day + dayMs - 1}
 		if day < recentMs {
@@ -122,10 +124,13 @@ func (d *digests) wanted(name metricName, recentMs int64) []archive.Wanted {
 		digest.Merge(ranges[r])
 		ranges[r] = digest
 		numbers[r] += d.numbers[day]
+		if day < d.rawMs && d.numbers[day] > d.visible[day] {
+			thinned[r] = true
+		}
 	}
 	list := make([]archive.Wanted, 0, len(ranges))
 	for r, digest := range ranges {
-		list = append(list, archive.Wanted{Database: name.database, Metric: name.metric, FromMs: r.from, ToMs: r.to, Digest: digest, Thinned: numbers[r] > digest.Samples})
+		list = append(list, archive.Wanted{Database: name.database, Metric: name.metric, FromMs: r.from, ToMs: r.to, Digest: digest, Thinned: thinned[r] || numbers[r] > digest.Samples})
 	}
 	return list
 }

@@ -223,3 +223,54 @@ func TestBackupOfHours(t *testing.T) {
 	}
 	after.run(t, "backup", "verify", "--restore", t.TempDir())
 }
+
+// TestBackupOfHoursThatEndInNaN: hours that end in a NaN have no more numbers than samples are left, and still have rollups. Beside them, hours since raw with
+// one sample need none.
+func TestBackupOfHoursThatEndInNaN(t *testing.T) {
+	t.Parallel()
+	lab := &hoursLab{}
+	today := time.Now().UTC().Truncate(24 * time.Hour).UnixMilli()
+	for i := range 2 {
+		s, err := client.NewSeries("hours", client.Tag{Name: "n", Value: fmt.Sprint(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples := map[int64]float64{}
+		for hour := today - 200*dayOfBackupMs; hour < today-hourOfBackupMs; hour += 7 * hourOfBackupMs {
+			samples[hour+10] = float64(hour%1000) + float64(i)
+			if hour < today-90*dayOfBackupMs {
+				samples[hour+20] = math.NaN()
+			}
+		}
+		lab.series, lab.samples = append(lab.series, s), append(lab.samples, samples)
+	}
+	rules := filepath.Join(t.TempDir(), "databases.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(rules, []byte("databases:\n  default: {"+text+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("retention: 1y")
+	server := startServer(t, t.TempDir(), "--databases-file", rules)
+	source := connect(t, server)
+	lab.write(t, source)
+	written := lab.visible(t, source)
+	write("raw: 80d, retention: 1y")
+	deadline := time.Now().Add(2 * time.Minute)
+	for lab.visible(t, source) == written {
+		if time.Now().After(deadline) {
+			t.Fatal("raw is not in force")
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	shown := lab.visible(t, source)
+	target := backupTarget{name: filepath.Join(t.TempDir(), "backups")}
+	target.run(t, "backup", "--addr", server.addr["grpc"])
+	restored := startServer(t, t.TempDir(), "--databases-file", rules)
+	target.run(t, "restore", "--addr", restored.addr["grpc"])
+	c := connect(t, restored)
+	lab.compare(t, "restored", c)
+	if got := lab.visible(t, c); got != shown {
+		t.Fatalf("%d samples, want %d", got, shown)
+	}
+}
