@@ -87,6 +87,9 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 		m.Applied = applied
 		m.BatchFile, m.ExemplarFile = batches.Name, exemplars.Name
 		e.noteThinCuts(m, applied)
+		if e.hoursCame.Load() {
+			m.LetTakeHours()
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)

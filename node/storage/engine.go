@@ -89,6 +89,9 @@ type Engine struct {
 	forgets  atomic.Bool // see LetForget
 	thins    atomic.Bool // see LetThin
 	hours    atomic.Bool // see LetTakeHours
+	// hoursCame: an entry had hours, as those do that a new node hears of before it has heard what the others' folders allow.
+	// The next checkpoint has the folder's format tell of them.
+	hoursCame atomic.Bool
 
 	// Lock order: the Compactor's Pause, an Edit of files, a shard, a change of files.
 	monthsDropped index.Month // months before it are forgotten; guarded by the Compactor's Pause

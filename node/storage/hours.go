@@ -94,7 +94,7 @@ func eachHour(r *series.BatchReader, visit func(*hourGroup) error) error {
 // knownHoursOf returns, of the hours of an entry, those in which their series have something. It is called without the
 // lock, which reads need; entries of a shard are applied one after the other. Errors: ErrStalled.
 func (s *shard) knownHoursOf(e *entry.Entry) (knownHours, error) {
-	if e.Kind != entry.Samples || !s.engine.hours.Load() {
+	if e.Kind != entry.Samples {
 		return nil, nil
 	}
 	var known knownHours
@@ -105,6 +105,7 @@ func (s *shard) knownHoursOf(e *entry.Entry) (knownHours, error) {
 		}
 		if known == nil {
 			known = knownHours{}
+			s.engine.hoursCame.Store(true)
 		}
 		if err := s.addKnownHours(known, batches.Batch); err != nil && !errors.Is(err, series.ErrBatch) {
 			return nil, err
@@ -212,9 +213,7 @@ func (s *shard) applyHourLocked(g *hourGroup) error {
 	times := g.columns.Times
 	s.engine.index.MarkActiveWithin(s.number, series.ID(id), times[0], times[len(times)-1])
 	s.engine.stats.samples.Add(1)
-	if s.mu.hours != nil {
-		s.mu.hours[at] = struct{}{}
-	}
+	s.mu.hours[at] = struct{}{}
 	return nil
 }
 

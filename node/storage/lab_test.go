@@ -117,11 +117,6 @@ func (n *labNode) open() {
 	if n.e, err = Open(n.options()); err != nil {
 		n.t.Fatal(err)
 	}
-	if n.logs[0].thins {
-		if err := n.e.LetTakeHours(); err != nil {
-			n.t.Fatal(err)
-		}
-	}
 	n.epoch, n.position, n.applied = 0, n.e.LogPosition(), n.e.AppliedIndexes()
 	for at := n.position; at < uint64(len(n.written)); at++ {
 		var refused *entry.BatchError

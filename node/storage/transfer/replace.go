@@ -94,8 +94,9 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 			if len(r.Forgotten) > 0 {
 				p.LetForget()
 			}
-			if r.Thin != nil {
+			if r.Thin != nil { // there may be hours as samples before its cuts
 				p.LetThin()
+				p.LetTakeHours()
 			}
 		})
 	}
