@@ -129,6 +129,11 @@ func joined(a, b series.Hour) series.Hour {
 		return a
 	}
 	b.Count, b.Sum = a.Count+b.Count, a.Sum+b.Sum
-	b.Min, b.Max, b.First = min(a.Min, b.Min), max(a.Max, b.Max), a.First
+	if b.First = a.First; !(b.Min < a.Min) { // of two zeros the first one counts, as in windows
+		b.Min = a.Min
+	}
+	if !(b.Max > a.Max) {
+		b.Max = a.Max
+	}
 	return b
 }

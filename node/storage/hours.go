@@ -1,15 +1,18 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
@@ -65,15 +68,15 @@ func (g *hourGroup) next(r *series.BatchReader) (more bool) {
 
 // isHour reports whether the points are those of series.Hour.
 func (g *hourGroup) isHour() bool {
-	if g.columns.Len() == 1 {
-		return true
-	}
 	if g.columns.Len() > series.HourSamplesMax {
 		return false
 	}
 	values := make([]float64, g.columns.Len())
 	for i, m := range g.columns.Mantissas {
 		values[i] = series.Float64(m, g.columns.Scales[i])
+	}
+	if _, marked := series.MarkedHour(g.columns.Times[0], values[0]); !marked {
+		return len(values) == 1
 	}
 	_, ok := series.HourOfSamples(g.columns.Times, values)
 	return ok
@@ -132,28 +135,81 @@ func (s *shard) addKnownHours(known knownHours, batch []byte) error {
 		}
 		ids = append(ids, uint32(ref.ID))
 	}
-	reader := s.engine.NewReader(0)
-	defer reader.Close()
 	seriesCount := s.engine.index.ShardSeries(s.number)
-	return eachHour(&r, func(g *hourGroup) error {
+	var wanted []hourKey
+	err := eachHour(&r, func(g *hourGroup) error {
 		id := g.ref
 		if n := id - uint32(series.SlotBase); id >= uint32(series.SlotBase) {
 			if id = noSeries; n < uint32(len(ids)) {
 				id = ids[n]
 			}
 		}
-		if id >= seriesCount || s.forgotten.Has(id) {
-			return nil
+		if id < seriesCount && !s.forgotten.Has(id) {
+			wanted = append(wanted, hourKey{id, g.hourMs})
 		}
-		err := reader.Read(series.Ref{Shard: s.number, ID: series.ID(id)}, g.hourMs, g.hourMs+segment.HourMs-1, func(times []int64, _ []float64) error {
-			if len(times) > 0 {
-				known[hourKey{id, g.hourMs}] = struct{}{}
+		return nil
+	})
+	s.findHours(known, wanted)
+	return err
+}
+
+// hoursGapMs is the longest gap between hours of a series that are read at once: a read has its price, which grows with the
+// pages of the series, whatever it finds.
+const hoursGapMs = segment.DayMs
+
+// findHours adds those of some hours in which their series have something.
+func (s *shard) findHours(known knownHours, wanted []hourKey) {
+	slices.SortFunc(wanted, func(a, b hourKey) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.hourMs, b.hourMs)) })
+	reader := s.engine.NewReader(0)
+	defer reader.Close()
+	for len(wanted) > 0 {
+		n := 1
+		for n < len(wanted) && wanted[n].id == wanted[0].id && wanted[n].hourMs-wanted[n-1].hourMs <= hoursGapMs {
+			n++
+		}
+		if err := s.findHoursOf(reader, known, wanted[:n]); err != nil {
+			for i := range wanted[:n] {
+				s.findHour(reader, known, wanted[i:i+1])
 			}
-			return nil
-		})
-		if err != nil { // other copies take it or not; this one has something there that it cannot read
-			s.engine.reportCorruption(fmt.Errorf("shard %d: what series %d has in the hour from %d ms on: %w", s.number, id, g.hourMs, err))
-			known[hourKey{id, g.hourMs}] = struct{}{}
+		}
+		wanted = wanted[n:]
+	}
+}
+
+// findHour is findHours of one hour.
+func (s *shard) findHour(reader *read.Reader, known knownHours, one []hourKey) {
+	err := s.findHoursOf(reader, known, one)
+	if err == nil {
+		return
+	}
+	// Other copies take it or not; this one has something there that it cannot read.
+	s.engine.reportCorruption(fmt.Errorf("shard %d: what series %d has in the hour from %d ms on: %w", s.number, one[0].id, one[0].hourMs, err))
+	known[one[0]] = struct{}{}
+}
+
+// findHoursOf adds those of some hours of a series, in order, in which it has something.
+func (s *shard) findHoursOf(reader *read.Reader, known knownHours, hours []hourKey) error {
+	id := hours[0].id
+	cutMs, err := s.ThinCutOf(id)
+	if err != nil {
+		return err
+	}
+	for len(hours) > 0 && hours[len(hours)-1].hourMs+segment.HourMs > cutMs {
+		hours = hours[:len(hours)-1] // they are not taken
+	}
+	if len(hours) == 0 {
+		return nil
+	}
+	toMs := hours[len(hours)-1].hourMs + segment.HourMs - 1
+	return reader.Read(series.Ref{Shard: s.number, ID: series.ID(id)}, hours[0].hourMs, toMs, func(times []int64, _ []float64) error {
+		for _, at := range times {
+			hourMs := segment.HourOf(at).FromMs
+			for len(hours) > 0 && hours[0].hourMs < hourMs {
+				hours = hours[1:]
+			}
+			if len(hours) > 0 && hours[0].hourMs == hourMs {
+				known[hours[0]] = struct{}{}
+			}
 		}
 		return nil
 	})
