@@ -94,21 +94,43 @@ func eachHour(r *series.BatchReader, visit func(*hourGroup) error) error {
 	return r.Err()
 }
 
+// hasHours reports whether an entry has batches of hours.
+func hasHours(e *entry.Entry) bool {
+	if e.Kind != entry.Samples {
+		return false
+	}
+	batches := entry.ReadBatches(e.Body)
+	for batches.Next() {
+		if series.HoursOf(batches.Batch) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookUpHoursLocked sets mu.hours for an entry that is to be applied next. It lets go of the lock meanwhile, if the entry has hours. Same
+// reports whether the replica has not been replaced then. Errors: ErrStalled.
+func (s *shard) lookUpHoursLocked(e *entry.Entry) (same bool, err error) {
+	if s.mu.hours = nil; !hasHours(e) {
+		return true, nil
+	}
+	replica := s.mu.number
+	s.mu.Unlock()
+	hours, err := s.knownHoursOf(e)
+	s.mu.Lock()
+	s.mu.hours = hours
+	return s.mu.number == replica, err
+}
+
 // knownHoursOf returns, of the hours of an entry, those in which their series have something. It is called without the
 // lock, which reads need; entries of a shard are applied one after the other. Errors: ErrStalled.
 func (s *shard) knownHoursOf(e *entry.Entry) (knownHours, error) {
-	if e.Kind != entry.Samples {
-		return nil, nil
-	}
-	var known knownHours
+	known := knownHours{}
+	s.engine.hoursCame.Store(true)
 	batches := entry.ReadBatches(e.Body)
 	for batches.Next() {
 		if !series.HoursOf(batches.Batch) {
 			continue
-		}
-		if known == nil {
-			known = knownHours{}
-			s.engine.hoursCame.Store(true)
 		}
 		if err := s.addKnownHours(known, batches.Batch); err != nil && !errors.Is(err, series.ErrBatch) {
 			return nil, err

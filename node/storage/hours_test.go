@@ -2,6 +2,7 @@ package storage
 
 import (
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -33,4 +34,40 @@ func TestMarkAlone(t *testing.T) {
 	log.add(entry.Samples, hoursBody(log.nowMs, log.keys[0], times[:6], values[:6]), func(*slowShard) {})
 	n.apply(0, math.MaxInt)
 	n.check("a mark alone")
+}
+
+// TestHoursResumeOnce: what stalls is applied once and in order, whoever resumes at the same time.
+func TestHoursResumeOnce(t *testing.T) {
+	t.Parallel()
+	n, log := thinLab(t, thinDayMs)
+	log.cutHours(thinDayMs + 2*segment.DayMs)
+	n.apply(0, math.MaxInt)
+	s := n.e.shards[0]
+	const entries = 200
+	for i := range int64(entries) {
+		at := thinDayMs + segment.DayMs + i%20*segment.HourMs
+		log.add(entry.Samples, hoursBody(log.nowMs, log.keys[0], []int64{at}, []float64{float64(i)}), func(m *slowShard) {
+			key := string(log.keys[0])
+			if _, known := m.samples[key][at]; !known {
+				m.samples[key][at] = math.Float64bits(float64(i))
+			}
+		})
+		last := &log.entries[len(log.entries)-1]
+		n.written = append(n.written, last)
+		n.length.Store(int64(len(n.written)))
+		s.mu.backlog = append(s.mu.backlog, backlogEntry{n.epoch, last.entry})
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := n.e.Resume(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := n.appliedTo(0); got != uint64(len(log.entries)) {
+		t.Fatalf("%d entries were applied, want %d", got, len(log.entries))
+	}
+	n.check("resumed")
 }

@@ -43,6 +43,8 @@ type shard struct {
 
 	forgotten *index.Forgotten // ids that are forgotten
 
+	resuming sync.Mutex // held by who resumes, as mu is not held all the time then
+
 	mu struct {
 		sync.Mutex
 		set        *page.Set
@@ -117,12 +119,14 @@ func (s *shard) markOutOfOrderLocked(id uint32) {
 func (s *shard) apply(epoch uint16, e *entry.Entry) error {
 	s.engine.relieve()
 	s.engine.makeRoom()
-	hours, err := s.knownHoursOf(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.mu.backlog) == 0 {
+	if len(s.mu.backlog) == 0 { // and stays so: nobody else adds to it
+		same, err := s.lookUpHoursLocked(e)
+		for !same {
+			same, err = s.lookUpHoursLocked(e)
+		}
 		if err == nil {
-			s.mu.hours = hours
 			err = s.applyLocked(epoch, e)
 		}
 		if !errors.Is(err, ErrStalled) {
@@ -140,15 +144,17 @@ func (s *shard) stalledLocked() error { return fmt.Errorf("shard %d: %w", s.numb
 
 // resume applies the entries that have stalled.
 func (s *shard) resume() error {
+	s.resuming.Lock()
+	defer s.resuming.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.mu.backlog) > 0 {
-		b := &s.mu.backlog[0]
-		s.mu.Unlock() // nobody else resumes, or applies
-		hours, err := s.knownHoursOf(&b.entry)
-		s.mu.Lock()
+		b := s.mu.backlog[0]
+		same, err := s.lookUpHoursLocked(&b.entry)
+		if !same {
+			continue // what stalled was of the replica before
+		}
 		if err == nil {
-			s.mu.hours = hours
 			err = s.applyLocked(b.epoch, &b.entry)
 		}
 		if errors.Is(err, ErrStalled) {
@@ -158,7 +164,7 @@ func (s *shard) resume() error {
 		if err != nil {
 			s.engine.log.Error("a part of a log entry cannot be applied and is passed over", "error", err)
 		}
-		*b = backlogEntry{}
+		s.mu.backlog[0] = backlogEntry{}
 		s.mu.backlog = s.mu.backlog[1:]
 	}
 	s.mu.backlog, s.mu.stall = nil, nil
