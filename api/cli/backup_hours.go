@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
@@ -81,7 +83,12 @@ func (b *backup) hours(ctx context.Context, w *archive.Wanted) error {
 		return b.archive.Hours(ctx, w.Database, w.Metric, func(visit archive.Visitor) error {
 			for from := w.FromMs; from <= w.ToMs; from += widthMs {
 				err := inHalves(ctx, timeRange{from, min(w.ToMs, from+widthMs-1)}, func(r timeRange) error {
-					return b.hoursBetween(ctx, name, r, visit)
+					err := b.hoursBetween(ctx, name, r, visit)
+					if r.to-r.from < series.HourMs && tooLarge(ctx, err) { // of a part of an hour windows tell of its last sample
+						return fmt.Errorf("the hour from %s on cannot be read as a whole, as its rollups have to be: %v", //nolint:errorlint // else it would be halved
+							time.UnixMilli(r.from).UTC().Format(time.RFC3339), err)
+					}
+					return err
 				})
 				if err != nil {
 					return err
