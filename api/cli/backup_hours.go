@@ -84,8 +84,9 @@ func (b *backup) hours(ctx context.Context, w *archive.Wanted) error {
 			for from := w.FromMs; from <= w.ToMs; from += widthMs {
 				err := inHalves(ctx, timeRange{from, min(w.ToMs, from+widthMs-1)}, func(r timeRange) error {
 					err := b.hoursBetween(ctx, name, r, visit)
-					if r.to-r.from < series.HourMs && tooLarge(ctx, err) { // of a part of an hour windows tell of its last sample
-						return fmt.Errorf("the hour from %s on cannot be read as a whole, as its rollups have to be: %v", //nolint:errorlint // else it would be halved
+					// Of a part of an hour windows tell of its last sample. The error is not wrapped, as the range would be halved.
+					if r.to-r.from < series.HourMs && tooLarge(ctx, err) {
+						return fmt.Errorf("the hour from %s on cannot be read as a whole, as its rollups have to be: %v",
 							time.UnixMilli(r.from).UTC().Format(time.RFC3339), err)
 					}
 					return err

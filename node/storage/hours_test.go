@@ -46,10 +46,9 @@ func TestHoursResumeOnce(t *testing.T) {
 	const entries = 200
 	for i := range int64(entries) {
 		at := thinDayMs + segment.DayMs + i%20*segment.HourMs
-		log.add(entry.Samples, hoursBody(log.nowMs, log.keys[0], []int64{at}, []float64{float64(i)}), func(m *slowShard) {
-			key := string(log.keys[0])
-			if _, known := m.samples[key][at]; !known {
-				m.samples[key][at] = math.Float64bits(float64(i))
+		log.add(entry.Samples, hoursBody(log.nowMs, log.keys[0], []int64{at}, []float64{float64(i + 1)}), func(m *slowShard) {
+			if samples := m.samples[string(log.keys[0])]; samples[at] == 0 {
+				samples[at] = math.Float64bits(float64(i + 1))
 			}
 		})
 		last := &log.entries[len(log.entries)-1]
