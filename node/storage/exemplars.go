@@ -167,10 +167,7 @@ func (e *Engine) openExemplars(name string) error {
 		return err
 	}
 	forms, damage, err := f.files.Read(len(e.shards))
-	if err != nil {
-		return err
-	}
-	if damage != nil {
+	if damage = errors.Join(damage, err); damage != nil { // a disk that does not read these shall not keep the samples from being read
 		e.reportCorruption(fmt.Errorf("%s: the exemplars are lost, samples are not concerned: %w", f.files.Path(), damage))
 		return nil
 	}
@@ -188,8 +185,9 @@ func (e *Engine) openExemplars(name string) error {
 }
 
 // stage writes the exemplars that each shard has now, unless none have changed. Those of replaced shards are those of the replicas that
-// come.
-func (f *exemplarFiles) stage(replaced map[uint16]*exemplar.Ring) (shardfile.Staged, error) {
+// come. If the disk does not take them the manifest names no file: a checkpoint, which makes room in the log, must not fail for want of
+// room for exemplars, and the file before may have what has been deleted since.
+func (f *exemplarFiles) stage(replaced map[uint16]*exemplar.Ring) shardfile.Staged {
 	entries, forms := make([]uint64, len(f.shards)), make([][]byte, len(f.shards))
 	if len(replaced) > 0 {
 		f.files.Forget()
@@ -203,7 +201,7 @@ func (f *exemplarFiles) stage(replaced map[uint16]*exemplar.Ring) (shardfile.Sta
 		entries[i] = s.mu.exemplars.Entry()
 		s.mu.Unlock()
 	}
-	return f.files.Stage(entries, func(shard int) []byte {
+	staged, err := f.files.Stage(entries, func(shard int) []byte {
 		s := f.shards[shard]
 		if replaced[s.number] != nil {
 			return forms[shard]
@@ -213,10 +211,15 @@ func (f *exemplarFiles) stage(replaced map[uint16]*exemplar.Ring) (shardfile.Sta
 		// It may have changed since: then the next file is written, though it need not be.
 		return s.mu.exemplars.Append(nil)
 	})
+	if err != nil {
+		f.log.Error("exemplars are lost if the program ends before the next checkpoint", "error", err)
+		return shardfile.Staged{}
+	}
+	return staged
 }
 
 // Stage implements transfer.Exemplars.
-func (f *exemplarFiles) Stage(shard uint16, by *exemplar.Ring) (shardfile.Staged, error) {
+func (f *exemplarFiles) Stage(shard uint16, by *exemplar.Ring) shardfile.Staged {
 	return f.stage(map[uint16]*exemplar.Ring{shard: by})
 }
 

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -245,4 +246,107 @@ func TestAdmitExemplars(t *testing.T) {
 	if fresh, o := admit(0, of(known, 50)); fresh != 0 || o.Refused != 1 {
 		t.Errorf("off: %d fresh ones, %+v", fresh, o)
 	}
+}
+
+// tracedNode returns a node with exemplars of shard 0, as of a checkpoint.
+func tracedNode(t *testing.T, rng *rand.Rand) *labNode {
+	t.Helper()
+	n := newLabNode(t, newLabLogs())
+	n.hosts[0] = true
+	for range 20 {
+		n.logs[0].write(rng)
+		n.logs[0].exemplars(rng)
+	}
+	n.apply(0, 40)
+	if err := errors.Join(n.checkpoint(), n.checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	if n.e.files.Present().ExemplarFile == "" || n.e.Stats().ExemplarBytes == 0 {
+		t.Fatal("there are no exemplars")
+	}
+	return n
+}
+
+// TestExemplarsWithoutRoom makes a checkpoint while the disk has no room for exemplars, and starts after it: samples are
+// there, and those exemplars that came back would be what a delete may have taken since.
+func TestExemplarsWithoutRoom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	n := tracedNode(t, rng)
+	n.logs[0].exemplars(rng)
+	n.logs[0].write(rng)
+	n.apply(0, 2)
+	n.setRule(func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && strings.HasPrefix(path.Base(op.Name), "exemplars-") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	if err := errors.Join(n.checkpoint(), n.checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	n.setRule(nil)
+	if n.e.files.Present().ExemplarFile != "" {
+		t.Error("the manifest names a file of exemplars")
+	}
+	names, err := n.fs.List("data")
+	if err != nil || slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "exemplars-") }) {
+		t.Errorf("there are %v, %v", names, err)
+	}
+	n.check("after the checkpoint")
+	if err := n.checkpoint(); err != nil || n.e.files.Present().ExemplarFile == "" {
+		t.Errorf("with room again: %v", err)
+	}
+	n.crash(rng)
+	n.check("after the start")
+	n.end()
+}
+
+// TestExemplarFileUnread starts without the exemplars when the disk does not read their file.
+func TestExemplarFileUnread(t *testing.T) {
+	n := tracedNode(t, rand.New(rand.NewPCG(6, 1)))
+	n.end()
+	n.setRule(func(op vfs.Op) error {
+		if op.Kind == vfs.OpRead && strings.HasPrefix(path.Base(op.Name), "exemplars-") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	n.open()
+	defer n.end()
+	if n.e.Stats().Corruptions != 1 || n.e.Stats().ExemplarBytes != 0 {
+		t.Errorf("%d corruptions, and exemplars of %d bytes", n.e.Stats().Corruptions, n.e.Stats().ExemplarBytes)
+	}
+	if got, err := n.contents(0); err != nil || len(got) == 0 {
+		t.Errorf("%d series, %v", len(got), err)
+	}
+}
+
+// TestExemplarsAhead moves a shard away from a node whose file of exemplars has later entries than it has applied since
+// its start.
+func TestExemplarsAhead(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	n := tracedNode(t, rng)
+	n.logs[0].write(rng)
+	n.logs[0].exemplars(rng)
+	n.apply(0, 2)
+	if err := n.checkpoint(); err != nil { // its place in the log is before these entries
+		t.Fatal(err)
+	}
+	n.end()
+	written := n.written
+	n.written = n.written[:n.e.LogPosition()] // what is behind it comes again later
+	n.open()
+	n.written = written
+	applied := n.appliedTo(0)
+	if ring := n.e.shards[0].mu.exemplars.Entry(); ring <= applied {
+		t.Fatalf("the exemplars are of entry %d, the shard of entry %d", ring, applied)
+	}
+	to := newLabNode(t, n.logs)
+	if err := send(n, to, 0, whole); err != nil {
+		t.Fatal(err)
+	}
+	to.apply(0, 10)
+	to.check("moved")
+	n.end()
+	to.end()
 }

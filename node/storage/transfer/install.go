@@ -188,10 +188,8 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: it stands for entry %d, the replica for %d", ErrBehind, h.Index, applied)
 	}
 	in.r.Applied, in.r.CutMs = h.Index, h.CutMs
-	if in.r.Exemplars, err = exemplar.Decode(h.Exemplars); err == nil && in.r.Exemplars.Entry() > h.Index {
-		err = fmt.Errorf("%w: of entry %d, the stream stands for entry %d", exemplar.ErrForm, in.r.Exemplars.Entry(), h.Index)
-	}
-	if err != nil {
+	// It may be ahead of the entry: that of a sender which has started and is still on its way to where it was.
+	if in.r.Exemplars, err = exemplar.Decode(h.Exemplars); err != nil {
 		return fmt.Errorf("%w: header: %w", ErrStream, err)
 	}
 	in.r.Rules, err = retention.NewTable(h.RuleCuts, in.mover.tables(Shard.Rules))

@@ -112,8 +112,8 @@ type BatchIDs interface {
 // Exemplars writes the exemplars of all shards.
 type Exemplars interface {
 	// Stage writes those that each shard has now, and others for a shard that is replaced. The
-	// caller has the Edit of the manifest, which is to name the file.
-	Stage(shard uint16, by *exemplar.Ring) (shardfile.Staged, error)
+	// caller has the Edit of the manifest, which is to name the file; none, if the disk does not take it.
+	Stage(shard uint16, by *exemplar.Ring) shardfile.Staged
 	// Keep is called when the manifest names the file.
 	Keep(staged shardfile.Staged)
 }

@@ -77,7 +77,7 @@ func (m *Mover) replace(shard uint16, r *replacement) error {
 	batches, err := o.BatchIDs.Stage(present.Applied, shard, dedup.Form{Encoded: r.Batches.Encode(), Entry: r.Applied})
 	var exemplars shardfile.Staged
 	if err == nil {
-		exemplars, err = o.Exemplars.Stage(shard, &r.Exemplars)
+		exemplars = o.Exemplars.Stage(shard, &r.Exemplars)
 	}
 	if err == nil {
 		err = edit.Publish(FailReplacePublish, func(p *manifest.Manifest) {
