@@ -133,7 +133,8 @@ type Batch struct {
 
 	// KeepExemplars has exemplars read. It stays until it is set anew.
 	KeepExemplars bool
-	exemplarBytes int // memory of Exemplars
+	exemplarBytes int  // memory of Exemplars
+	exemplarsEnd  bool // there was no memory for one
 
 	// Extra is given to the series of all lines. It stays until it is set anew.
 	Extra ExtraLabels

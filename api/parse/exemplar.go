@@ -30,32 +30,35 @@ const (
 	labelSpanID  = "span_id"
 )
 
-// addExemplar adds an exemplar of a line, or counts it as skipped when it cannot be kept. Errors are those of Memory.
-func (b *Batch) addExemplar(l *Line, timeMs int64, value float64, labels []series.ExemplarLabel) error {
+// addExemplar adds an exemplar of a line, or counts it as skipped when it cannot be kept. Without memory for one no more are taken: what
+// has come with them is not lost for it.
+func (b *Batch) addExemplar(l *Line, timeMs int64, value float64, labels []series.ExemplarLabel) {
 	labels = slices.DeleteFunc(labels, func(l series.ExemplarLabel) bool { return l.Value == "" }) // as if it was not there
 	slices.SortStableFunc(labels, func(a, b series.ExemplarLabel) int { return strings.Compare(a.Name, b.Name) })
 	e := series.Exemplar{Labels: labels}
-	if len(b.Exemplars) == exemplarsMax || !Reachable(timeMs) || e.Check() != nil {
+	if b.exemplarsEnd || len(b.Exemplars) == exemplarsMax || !Reachable(timeMs) || e.Check() != nil {
 		b.SkippedExemplars++
-		return nil //nolint:nilerr // it is counted
+		return
 	}
 	bytes := 2 * int(unsafe.Sizeof(Exemplar{})) // the list may have twice the room
 	for i := range labels {
 		bytes += int(unsafe.Sizeof(labels[i])) + len(labels[i].Name) + len(labels[i].Value)
 	}
-	if err := b.pay(bytes); err != nil {
-		return err
+	if b.pay(bytes) != nil {
+		b.exemplarsEnd = true // each one might wait for memory
+		b.SkippedExemplars++
+		return
 	}
 	b.exemplarBytes += bytes
 	of := *l
 	of.First, of.Count = 0, 0
 	b.Exemplars = append(b.Exemplars, Exemplar{Series: of, TimeMs: timeMs, Value: value, Labels: labels})
-	return nil
 }
 
 // noteExemplar notes where an exemplar of the series at hand is; it is read when the labels of the series are known.
 func (p *remoteParser) noteExemplar(message Span) {
-	if p.b.KeepExemplars {
+	p.hasExemplars = true
+	if p.b.KeepExemplars && len(p.exemplars) < exemplarsMax { // nobody has paid for more
 		p.exemplars = append(p.exemplars, message)
 	} else {
 		p.b.SkippedExemplars++
@@ -63,7 +66,7 @@ func (p *remoteParser) noteExemplar(message Span) {
 }
 
 // addExemplars reads those that were noted. One that is malformed is skipped.
-func (p *remoteParser) addExemplars(l *Line, read func(w *wire, labels []series.ExemplarLabel) ([]series.ExemplarLabel, bool)) error {
+func (p *remoteParser) addExemplars(l *Line, read func(w *wire, labels []series.ExemplarLabel) ([]series.ExemplarLabel, bool)) {
 	for _, message := range p.exemplars {
 		var labels []series.ExemplarLabel
 		var timeMs int64
@@ -87,11 +90,8 @@ func (p *remoteParser) addExemplars(l *Line, read func(w *wire, labels []series.
 			p.b.SkippedExemplars++
 			continue
 		}
-		if err := p.b.addExemplar(l, timeMs, value, labels); err != nil {
-			return err
-		}
+		p.b.addExemplar(l, timeMs, value, labels)
 	}
-	return nil
 }
 
 // exemplarLabel1 reads Label of Exemplar, remote write 1.0: name = 1, value = 2.
@@ -146,37 +146,44 @@ func (p *remoteParser) exemplarText(s Span) string {
 	return string(p.b.Body[s.Start:min(s.End, s.Start+bytesMax)])
 }
 
-// countExemplar counts an exemplar that is not read.
-func (p *otlpParser) countExemplar() {
+// countExemplar notes that a data point has an exemplar, and counts it if it is not read.
+func (p *otlpParser) countExemplar(d *dataPoint) {
+	d.hasExemplars = true
 	if !p.b.KeepExemplars || p.gauge {
 		p.b.SkippedExemplars++
 	}
 }
 
-// otlpExemplars reads the exemplars of a data point, which are in a field of it. LineOf returns the line that one of a value belongs to.
-// One that is malformed is skipped.
-func (p *otlpParser) otlpExemplars(d *dataPoint, field uint64, lineOf func(value float64) *Line) error {
-	if !p.b.KeepExemplars {
-		return nil
+// otlpExemplars reads the exemplars of a data point that has some, which are in a field of it. LineOf returns the line that one of a value
+// belongs to. One that is malformed is skipped.
+func (p *otlpParser) otlpExemplars(d *dataPoint, field uint64, lineOf func(value float64) *Line) {
+	if !p.b.KeepExemplars || !d.hasExemplars {
+		return
 	}
-	return p.each(d.at, field, func(message Span) error {
-		timeMs, value, labels, good, err := p.otlpExemplar(message)
-		switch {
-		case err != nil:
-			return err
-		case !good:
+	w := p.fields(d.at)
+	for w.next() {
+		if w.field != field {
+			continue
+		}
+		if !w.is(wireBytes) {
 			p.b.SkippedExemplars++
-			return nil
-		case timeMs == 0:
+			continue
+		}
+		timeMs, value, labels, good := p.otlpExemplar(w.span())
+		if !good {
+			p.b.SkippedExemplars++
+			continue
+		}
+		if timeMs == 0 {
 			timeMs = d.timeMs
 		}
-		return p.b.addExemplar(lineOf(value), timeMs, value, labels)
-	})
+		p.b.addExemplar(lineOf(value), timeMs, value, labels)
+	}
 }
 
 // otlpExemplar reads Exemplar: time_unix_nano = 2, as_double = 3, span_id = 4, trace_id = 5, as_int = 6, filtered_attributes = 7. As in
 // Prometheus the latter are left out when there are too many.
-func (p *otlpParser) otlpExemplar(message Span) (timeMs int64, value float64, labels []series.ExemplarLabel, good bool, err error) {
+func (p *otlpParser) otlpExemplar(message Span) (timeMs int64, value float64, labels []series.ExemplarLabel, good bool) {
 	hasValue := false
 	w := p.fields(message)
 	for w.next() {
@@ -200,11 +207,8 @@ func (p *otlpParser) otlpExemplar(message Span) (timeMs int64, value float64, la
 			labels = append(labels, series.ExemplarLabel{Name: name, Value: hex.EncodeToString(id)})
 		}
 	}
-	if w.err != nil || !hasValue {
-		return 0, 0, nil, false, nil //nolint:nilerr // it is counted
-	}
-	if err := p.readAttributes(message, 7); err != nil {
-		return 0, 0, nil, false, err
+	if w.err != nil || !hasValue || p.readAttributes(message, 7) != nil {
+		return 0, 0, nil, false
 	}
 	runes := 0
 	for _, l := range labels {
@@ -212,7 +216,7 @@ func (p *otlpParser) otlpExemplar(message Span) (timeMs int64, value float64, la
 	}
 	for _, a := range p.attributes {
 		if a.fault != nil {
-			return 0, 0, nil, false, nil //nolint:nilerr // it is counted
+			return 0, 0, nil, false
 		}
 		runes += utf8.RuneCount(a.key) + utf8.RuneCount(a.value)
 	}
@@ -221,7 +225,7 @@ func (p *otlpParser) otlpExemplar(message Span) (timeMs int64, value float64, la
 			labels = append(labels, series.ExemplarLabel{Name: string(a.key), Value: string(a.value)})
 		}
 	}
-	return timeMs, value, labels, true, nil
+	return timeMs, value, labels, true
 }
 
 // bucketLine returns the line of the first of a data point's buckets whose bound is not below a value. The lines are the last ones of the
@@ -232,13 +236,13 @@ func (b *Batch) bucketLine(bounds int, value float64, bound func(i int) float64)
 }
 
 // exemplar reads what follows the # behind a sample: {labels} value [time, in seconds], and skips what is nothing of that kind.
-func (p *expositionParser) exemplar(l *Line, s []byte, sampleMs int64) error {
+func (p *expositionParser) exemplar(l *Line, s []byte, sampleMs int64) {
 	labels, timeMs, value, good := p.exemplarParts(s, sampleMs)
 	if !good {
 		p.b.SkippedExemplars++
-		return nil
+		return
 	}
-	return p.b.addExemplar(l, timeMs, value, labels)
+	p.b.addExemplar(l, timeMs, value, labels)
 }
 
 func (p *expositionParser) exemplarParts(s []byte, sampleMs int64) (labels []series.ExemplarLabel, timeMs int64, value float64, good bool) {

@@ -1,10 +1,12 @@
 package parse
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +138,119 @@ func TestExemplarsSkipped(t *testing.T) {
 	if err := RemoteWrite(&b, body, RemoteWrite1, Limits{}); err != nil || memory.bytes < exemplarsMax*100 {
 		t.Fatalf("%d bytes are paid, %v", memory.bytes, err)
 	}
+}
+
+// TestManyExemplars: what is noted of a series' exemplars is bounded before anything of it is paid for.
+func TestManyExemplars(t *testing.T) {
+	message := slices.Concat([]byte{0x0a, 13, 0x0a, 8}, []byte("__name__"), []byte{0x12, 1, 'm'})
+	message = append(message, bytes.Repeat([]byte{0x1a, 0}, 20*exemplarsMax)...) // each an empty Exemplar
+	p := remoteParser{b: &Batch{KeepExemplars: true, Body: message}}
+	if err := p.series1(Span{0, uint32(len(message))}); err != nil {
+		t.Fatal(err)
+	}
+	if cap(p.exemplars) > 2*exemplarsMax || len(p.b.Exemplars) != exemplarsMax || p.b.SkippedExemplars != 19*exemplarsMax {
+		t.Errorf("%d are noted, %d kept, %d skipped", cap(p.exemplars), len(p.b.Exemplars), p.b.SkippedExemplars)
+	}
+}
+
+// TestExemplarsWithoutMemory: samples are not lost for want of memory for exemplars, which is asked for once.
+func TestExemplarsWithoutMemory(t *testing.T) {
+	body := []byte("a 1 # {t=\"x\"} 1\nb 1 # {t=\"y\"} 1\nc 1 # {t=\"z\"} 1\n")
+	for _, after := range []int{0, 1} {
+		memory := &exemplarMemory{left: after}
+		b := Batch{KeepExemplars: true}
+		if _, err := Exposition(&b, body, LineOptions{}); err != nil { // so that all but exemplars has its room
+			t.Fatal(err)
+		}
+		b.Reset()
+		b.Memory = memory
+		if _, err := Exposition(&b, body, LineOptions{}); err != nil || len(b.Points) != 3 || len(b.Exemplars) != after || b.SkippedExemplars != 3-after || memory.refused != 1 {
+			t.Errorf("%d points, %d exemplars, %d skipped, refused %d times: %v", len(b.Points), len(b.Exemplars), b.SkippedExemplars, memory.refused, err)
+		}
+	}
+}
+
+// exemplarMemory has room for what a batch has at the beginning, and for some exemplars.
+type exemplarMemory struct {
+	begun         bool
+	left, refused int
+}
+
+func (m *exemplarMemory) Grow(bytes int) error {
+	switch {
+	case bytes > 1000 && !m.begun:
+		m.begun = true
+	case m.left == 0:
+		m.refused++
+		return errors.New("no more")
+	default:
+		m.left--
+	}
+	return nil
+}
+
+// FuzzExemplars reads bodies with and without their exemplars: nothing else may differ, and what is kept is
+// allowed and of a series that can be named.
+func FuzzExemplars(f *testing.F) {
+	label := []prompb.Label{{Name: labels.MetricName, Value: "m"}}
+	one, err1 := (&prompb.WriteRequest{Timeseries: []prompb.TimeSeries{{Labels: label, Exemplars: []prompb.Exemplar{{Labels: label, Value: 2, Timestamp: 3}}}}}).Marshal()
+	two, err2 := (&writev2.Request{Symbols: []string{"", labels.MetricName, "m"}, Timeseries: []writev2.TimeSeries{
+		{LabelsRefs: []uint32{1, 2}, Samples: []writev2.Sample{{Value: 1}}, Exemplars: []writev2.Exemplar{{LabelsRefs: []uint32{1, 2}, Value: 1, Timestamp: 5}}},
+	}}).Marshal()
+	if err := errors.Join(err1, err2); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint8(0), one)
+	f.Add(uint8(1), two)
+	f.Add(uint8(2), []byte("m{a=\"b\"} 1 # {t=\"x\",u=\"\\n\"} 2 3.5\nn 1 # {} 1\no 1 # x\n"))
+	// A sum, a histogram and an exponential one, each with an exemplar: see otlpExemplar.
+	exemplar := slices.Concat([]byte{0x11}, make([]byte, 8), []byte{0x19}, make([]byte, 8), []byte{0x2a, 1, 7, 0x3a, 7, 0x0a, 1, 'a', 0x12, 2, 0x0a, 0})
+	field := func(number byte, of ...[]byte) []byte {
+		message := slices.Concat(of...)
+		return append([]byte{number<<3 | 2, byte(len(message))}, message...)
+	}
+	for number, point := range map[byte][]byte{
+		7:  slices.Concat([]byte{0x21}, make([]byte, 8), field(5, exemplar)),
+		9:  slices.Concat(field(6, make([]byte, 16)), field(7, make([]byte, 8)), field(8, exemplar)),
+		10: slices.Concat(field(11, exemplar), field(11, exemplar, []byte{0x3a, 1, 0x0f}), []byte{0x58, 1}), // and two that are malformed
+	} {
+		f.Add(uint8(3), field(1, field(2, field(2, field(1, []byte("m")), field(number, field(1, point), []byte{0x10, 2})))))
+	}
+	f.Fuzz(func(t *testing.T, format uint8, body []byte) {
+		read := func(b *Batch) (err error) {
+			switch format % 4 {
+			case 0:
+				return RemoteWrite(b, body, RemoteWrite1, Limits{})
+			case 1:
+				return RemoteWrite(b, body, RemoteWrite2, Limits{})
+			case 2:
+				_, err = Exposition(b, body, LineOptions{})
+				return err
+			default:
+				return OTLP(b, body, Limits{})
+			}
+		}
+		with, without := Batch{KeepExemplars: true}, Batch{}
+		err, want := read(&with), read(&without)
+		if (err == nil) != (want == nil) || !reflect.DeepEqual(with.Lines, without.Lines) || !reflect.DeepEqual(with.Points, without.Points) ||
+			!reflect.DeepEqual(with.Errors, without.Errors) || with.ErrorsTotal != without.ErrorsTotal || with.Samples != without.Samples {
+			t.Fatalf("%v, without exemplars %v: %+v, %+v", err, want, with, without)
+		}
+		if len(with.Exemplars)+with.SkippedExemplars != without.SkippedExemplars || len(without.Exemplars) > 0 {
+			t.Fatalf("%d kept and %d skipped of %d", len(with.Exemplars), with.SkippedExemplars, without.SkippedExemplars)
+		}
+		var keys KeyBuilder
+		for i := range with.Exemplars {
+			x := &with.Exemplars[i]
+			e := series.Exemplar{Labels: x.Labels}
+			if err := e.Check(); err != nil || !Reachable(x.TimeMs) {
+				t.Fatalf("%+v: %v", x, err)
+			}
+			if err := keys.Start(&with, &x.Series, nil, Limits{}); err == nil {
+				_, _ = keys.Key(nil, false)
+			}
+		}
+	})
 }
 
 // countedMemory counts what is asked for.

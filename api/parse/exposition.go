@@ -133,7 +133,8 @@ func (p *expositionParser) line(l *Line, s []byte) (fault, error) {
 		p.b.SkippedExemplars++
 		return fault{}, nil
 	}
-	return fault{}, p.exemplar(l, exemplar, timeMs)
+	p.exemplar(l, exemplar, timeMs)
+	return fault{}, nil
 }
 
 // labels reads labels up to their closing brace, and the metric where it is among them.

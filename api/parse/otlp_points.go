@@ -22,6 +22,8 @@ type dataPoint struct {
 	hasSum   bool
 	count    uint64
 	stale    bool // there is no value at this time
+
+	hasExemplars bool
 }
 
 // sample returns a value, or the marker that there is none.
@@ -98,7 +100,7 @@ func (p *otlpParser) numberPoint(message Span) error {
 				d.value = math.Float64frombits(w.fixed64())
 			}
 		case 5:
-			p.countExemplar()
+			p.countExemplar(&d)
 		}
 	}
 	if w.err != nil {
@@ -111,7 +113,8 @@ func (p *otlpParser) numberPoint(message Span) error {
 	if err := p.add(message, sampleName{metric: p.metric}, d.timeMs, d.sample(d.value)); err != nil || p.gauge {
 		return err
 	}
-	return p.otlpExemplars(&d, 5, func(float64) *Line { return &p.b.Lines[len(p.b.Lines)-1] })
+	p.otlpExemplars(&d, 5, func(float64) *Line { return &p.b.Lines[len(p.b.Lines)-1] })
+	return nil
 }
 
 // histogramPoint reads HistogramDataPoint: count = 4, sum = 5, bucket_counts = 6, explicit_bounds = 7,
@@ -138,7 +141,7 @@ func (p *otlpParser) histogramPoint(message Span) error {
 				return err
 			}
 		case 8:
-			p.countExemplar()
+			p.countExemplar(&d)
 		}
 	}
 	if w.err != nil {
@@ -158,9 +161,10 @@ func (p *otlpParser) histogramPoint(message Span) error {
 		return err
 	}
 	bounded := min(len(p.counts), len(p.bounds))
-	return p.otlpExemplars(&d, 8, func(value float64) *Line {
+	p.otlpExemplars(&d, 8, func(value float64) *Line {
 		return p.b.bucketLine(bounded, value, func(i int) float64 { return math.Float64frombits(p.bounds[i]) })
 	})
+	return nil
 }
 
 // otlpBoundExponents are the first and the last bound of what an exponential histogram becomes, as powers of
@@ -207,7 +211,7 @@ func (p *otlpParser) exponentialPoint(message Span) error {
 				negative = w.span()
 			}
 		case 11:
-			p.countExemplar()
+			p.countExemplar(&d)
 		}
 	}
 	if w.err != nil {
@@ -254,9 +258,10 @@ func (p *otlpParser) addPowers(d *dataPoint, scale int64, zeros uint64, positive
 	if err := p.addBucket(d, "+Inf", d.count); err != nil {
 		return err
 	}
-	return p.otlpExemplars(d, 11, func(value float64) *Line {
+	p.otlpExemplars(d, 11, func(value float64) *Line {
 		return p.b.bucketLine(len(counts)-lowest, value, func(i int) float64 { return math.Ldexp(1, first+lowest+i) })
 	})
+	return nil
 }
 
 // upperExponent returns the least whole exponent of two that is not below the upper bound of a bucket,

@@ -64,9 +64,10 @@ type remoteParser struct {
 	scale       uint8 // of the value before: the first guess for the next one
 	symbols     []Span
 	refs        []uint64
-	exemplars   []Span // of the series at hand
+	exemplars   []Span // of the series at hand, at most exemplarsMax
 
 	// Of the series at hand.
+	hasExemplars  bool
 	samples       int // sample fields
 	unreachable   int // those of times that no query reaches
 	unreachableAt int // the place of the first of them, from 1
@@ -135,7 +136,8 @@ func (p *remoteParser) series1(message Span) error {
 		}
 	}
 	p.addLine(&l, histograms)
-	return p.addExemplars(&l, p.exemplarLabel1)
+	p.addExemplars(&l, p.exemplarLabel1)
+	return nil
 }
 
 // gatherLabels copies labels that other fields stand between.
@@ -159,7 +161,7 @@ func (p *remoteParser) gatherLabels(l *Line, message Span) error {
 // line begins a series.
 func (p *remoteParser) line(message Span) Line {
 	p.samples, p.unreachable = 0, 0
-	p.exemplars = p.exemplars[:0]
+	p.exemplars, p.hasExemplars = p.exemplars[:0], false
 	return Line{
 		Text:   message,
 		First:  uint32(len(p.b.Points)),
@@ -309,11 +311,12 @@ func (p *remoteParser) series2(message Span) error {
 		return err
 	}
 	wrong := p.writeLabels(&l)
-	if wrong.detail == "" && p.samples == 0 && histograms == 0 && len(p.exemplars) == 0 { // Prometheus sends some that have exemplars alone
+	if wrong.detail == "" && p.samples == 0 && histograms == 0 && !p.hasExemplars { // Prometheus sends some that have exemplars alone
 		wrong = syntaxFault("TimeSeries must contain at least one sample or histogram")
 	}
 	if wrong.detail != "" {
 		b.Points = b.Points[:l.First]
+		b.SkippedExemplars += len(p.exemplars)
 		b.AddError(&l, max(1, p.samples), wrong.kind, wrong.detail, p.errorsMax)
 		return nil
 	}
@@ -321,7 +324,8 @@ func (p *remoteParser) series2(message Span) error {
 		return ErrTooLarge
 	}
 	p.addLine(&l, histograms)
-	return p.addExemplars(&l, p.exemplarLabels2)
+	p.addExemplars(&l, p.exemplarLabels2)
+	return nil
 }
 
 // labelRefs reads repeated uint32, packed or not.
