@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // exemplarOutcome is what has become of an exemplar, as the metrics name it.
@@ -29,17 +30,11 @@ const (
 	exemplarBytes    = 64 // besides its key; for its labels the batch has paid
 )
 
-// exemplarsOf returns the exemplars of a parsed batch with the keys of their series. It outlives the batch. Series whose names are not
-// allowed have none: there are errors for their samples.
-func (f *front) exemplarsOf(database []byte, b *parse.Batch) []series.Exemplar {
-	if b.SkippedExemplars > 0 {
-		f.metrics.exemplars[exemplarRefused].Add(int64(b.SkippedExemplars))
-	}
-	if len(b.Exemplars) == 0 {
-		return nil
-	}
+// exemplarsOf returns the exemplars of a parsed batch with the keys of their series, and how many others there are. They outlive the
+// batch. Series whose names are not allowed have none: there are errors for their samples.
+func (f *front) exemplarsOf(database []byte, b *parse.Batch) (all []series.Exemplar, refused int) {
+	refused = b.SkippedExemplars
 	var (
-		all   []series.Exemplar
 		keys  parse.KeyBuilder
 		bytes int
 	)
@@ -51,22 +46,26 @@ func (f *front) exemplarsOf(database []byte, b *parse.Batch) []series.Exemplar {
 			key, err = keys.Key(nil, false)
 		}
 		if err != nil {
-			f.metrics.exemplars[exemplarRefused].Add(1)
+			refused++
 			continue
 		}
 		if bytes += exemplarBytes + len(key); bytes > exemplarBytesMax {
-			f.metrics.exemplars[exemplarRefused].Add(int64(len(b.Exemplars) - i))
+			refused += len(b.Exemplars) - i
 			break
 		}
 		all = append(all, series.Exemplar{Key: slices.Clone(key), TimeMs: x.TimeMs, Value: x.Value, Labels: x.Labels})
 	}
-	return all
+	return all, refused
 }
 
-// writeExemplars writes the exemplars of a write whose samples are written, and returns how many are kept. An error fails no write: samples
-// count, and clients would send them again.
-func (f *front) writeExemplars(exemplars []series.Exemplar, timeout time.Duration) (kept int) {
-	ctx, cancel := context.WithTimeout(f.base, timeout)
+// writeExemplars writes the exemplars of a write whose samples are written, by the end of its time, and returns how many are kept. They count
+// to the rate of their database as samples do. An error fails no write: samples count, and clients would send them again.
+func (f *front) writeExemplars(exemplars []series.Exemplar, account *tenant.Account, deadline time.Time) (kept int) {
+	if err := account.Take(len(exemplars)); err != nil {
+		f.metrics.exemplars[exemplarRefused].Add(int64(len(exemplars)))
+		return 0
+	}
+	ctx, cancel := context.WithDeadline(f.base, deadline)
 	defer cancel()
 	o, err := f.options.Exemplars.WriteExemplars(ctx, exemplars)
 	m := &f.metrics.exemplars

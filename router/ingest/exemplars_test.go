@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/prometheus/prometheus/prompb"
@@ -120,5 +121,81 @@ func TestExemplarsOfLongKeys(t *testing.T) {
 	refused := r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=refused")
 	if response.StatusCode != 204 || len(list.kept) == 0 || len(list.kept) > exemplarBytesMax/keyBytes || float64(len(list.kept))+refused != count {
 		t.Errorf("%d %s: %d kept, %v refused", response.StatusCode, text, len(list.kept), refused)
+	}
+}
+
+// TestExemplarsDeadline: the exemplars of a write have what is left of its time.
+func TestExemplarsDeadline(t *testing.T) {
+	var ofSamples, ofExemplars time.Time
+	r := start(t, func(o *Options) {
+		o.Exemplars = exemplarFunc(func(ctx context.Context, all []series.Exemplar) (series.ExemplarOutcomes, error) {
+			ofExemplars, _ = ctx.Deadline()
+			return series.ExemplarOutcomes{Kept: len(all)}, nil
+		})
+	})
+	r.beforeWrites(func(ctx context.Context) error {
+		ofSamples, _ = ctx.Deadline()
+		return nil
+	})
+	response, _ := r.post(t, request("/api/v1/write", remoteExemplars(t), "Content-Type: application/x-protobuf", "Content-Encoding: snappy"))
+	if response.StatusCode != 204 || ofSamples.IsZero() || ofExemplars.IsZero() || ofExemplars.After(ofSamples) {
+		t.Errorf("%d: the samples have time until %v, the exemplars until %v", response.StatusCode, ofSamples, ofExemplars)
+	}
+}
+
+type exemplarFunc func(context.Context, []series.Exemplar) (series.ExemplarOutcomes, error)
+
+func (f exemplarFunc) WriteExemplars(ctx context.Context, all []series.Exemplar) (series.ExemplarOutcomes, error) {
+	return f(ctx, all)
+}
+
+// TestExemplarsRate: exemplars count to the rate of a database, and beyond it they are left out, not the samples.
+func TestExemplarsRate(t *testing.T) {
+	list := &exemplarList{}
+	r := start(t, func(o *Options) { o.Exemplars, o.Meter = list, slowMeter(t) })
+	long := prompb.TimeSeries{Labels: []prompb.Label{{Name: "__name__", Value: "m"}}}
+	for i := range int64(1000) {
+		long.Exemplars = append(long.Exemplars, prompb.Exemplar{Timestamp: 1 + i})
+	}
+	body, err := (&prompb.WriteRequest{Timeseries: []prompb.TimeSeries{long}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := request("/api/v1/write?db=slow", string(snappy.Encode(nil, body)), "Content-Type: application/x-protobuf", "Content-Encoding: snappy")
+	if response, text := r.post(t, raw); response.StatusCode != 204 || len(list.kept) != 1000 {
+		t.Fatalf("%d %s: %d are kept", response.StatusCode, text, len(list.kept))
+	}
+	r.post(t, raw)
+	if refused := r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=refused"); len(list.kept) != 1000 || refused != 1000 {
+		t.Errorf("%d are kept, %v refused", len(list.kept), refused)
+	}
+	if r.options.Meter.Open("slow").Ahead() == 0 {
+		t.Error("they count to no rate")
+	}
+}
+
+// TestExemplarsCountOnce counts those of an input that is parsed twice, and of a write that fails.
+func TestExemplarsCountOnce(t *testing.T) {
+	list := &exemplarList{}
+	r := start(t, func(o *Options) { o.Exemplars = list })
+	raw := request("/api/v1/write", remoteExemplars(t), "Content-Type: application/x-protobuf", "Content-Encoding: snappy")
+	r.post(t, raw)
+	writes := 0
+	r.beforeWrites(func(context.Context) error {
+		if writes++; writes == 1 {
+			return series.ErrEra
+		}
+		return nil
+	})
+	if response, text := r.post(t, raw); response.StatusCode != 204 || writes != 2 {
+		t.Fatalf("%d %s after %d writes", response.StatusCode, text, writes)
+	}
+	if refused := r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=refused"); refused != 2 {
+		t.Errorf("%v are refused of two requests with one each", refused)
+	}
+	r.beforeWrites(failing(series.ErrUnavailable, "down"))
+	r.post(t, raw)
+	if failed := r.metric(t, "tickmesh_ingest_exemplars_total", "outcome=failed"); failed != 3 {
+		t.Errorf("%v have failed", failed)
 	}
 }

@@ -288,6 +288,7 @@ func (f *front) placeRequest(request *fasthttp.RequestCtx, d *dialect, fl *inFli
 // place parses an input, perhaps twice, and writes it.
 func (f *front) place(p protocol, fl *inFlightWrite, to target, timeout time.Duration, parse func() error) (result, error) {
 	pm := &f.metrics.protocols[p]
+	var deadline time.Time
 	for taken := false; ; {
 		fl.worker.batch.Memory, fl.worker.batch.Extra, fl.worker.batch.KeepExemplars = fl.memory, fl.options.extra, f.options.Exemplars != nil
 		if err := parse(); err != nil {
@@ -301,19 +302,22 @@ func (f *front) place(p protocol, fl *inFlightWrite, to target, timeout time.Dur
 				return late, err
 			}
 			taken = true
+			deadline = time.Now().Add(timeout)
 			f.keepMetadata(to.database, &fl.worker.batch)
 		}
-		exemplars := f.exemplarsOf(to.database, &fl.worker.batch) // the write gives the batch back
+		exemplars, refused := f.exemplarsOf(to.database, &fl.worker.batch) // the write gives the batch back
 		r, err := fl.write(to.database, timeout)
 		if errors.Is(err, errParseAgain) {
 			continue
 		}
 		pm.count(r)
+		f.metrics.exemplars[exemplarRefused].Add(int64(refused))
 		if err == nil && len(exemplars) > 0 {
 			fl.work.Idle()
-			r.exemplars = f.writeExemplars(exemplars, timeout)
+			r.exemplars = f.writeExemplars(exemplars, to.account, deadline)
 		}
 		if err != nil {
+			f.metrics.exemplars[exemplarFailed].Add(int64(len(exemplars)))
 			to.account.Give(r.failed)
 			f.metrics.failures.note(err)
 		} else if r.refusal != nil {
