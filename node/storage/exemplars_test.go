@@ -113,10 +113,19 @@ func TestExemplarsMove(t *testing.T) {
 
 // TestExemplarsOutliveCrashes lets one node lose its power again and again, between checkpoints.
 func TestExemplarsOutliveCrashes(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 9))
+	for seed := range uint64(storagetest.Seeds(4)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			outliveCrashes(t, seed)
+		})
+	}
+}
+
+func outliveCrashes(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 9))
 	logs := newLabLogs()
 	for _, l := range logs {
-		l.traces = true
+		l.traces, l.churn = true, seed%2 == 1
 	}
 	n := newLabNode(t, logs)
 	defer func() { n.end() }()

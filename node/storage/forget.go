@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -35,6 +36,10 @@ func (s *shard) applyForgetLocked(e *entry.Entry) error {
 	}
 	if len(fresh) == 0 {
 		return nil
+	}
+	// No delete would reach them any more.
+	if err := s.deleteExemplarsLocked(e.Index, fresh, math.MinInt64, math.MaxInt64); err != nil {
+		return err
 	}
 	if err := s.engine.index.Forget(s.number, fresh, e.Index); err != nil {
 		return stalled(err)

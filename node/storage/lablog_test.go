@@ -305,6 +305,10 @@ func (l *labLog) forget(rng *rand.Rand) {
 	}
 	l.add(entry.Forget, entry.ForgetBody(after, ids), func(m *slowShard) {
 		for _, id := range ids {
+			m.dropTraces(func(x *series.Exemplar) bool {
+				of, known := m.idOf(string(x.Key))
+				return known && of == id
+			})
 			delete(m.samples, m.ids[id])
 			m.gone[id] = true
 		}
