@@ -40,7 +40,8 @@ func (n *Node) shardExemplarBytes() int64 {
 // WriteExemplarParts keeps exemplars, as far as they are newer than those of their series that are kept, and of series that there are.
 // Each shard has its own outcome, in their order. Exemplars may be written again. An error stands for all shards: nothing was proposed, or that is unknown.
 //
-// The leadership of each shard is confirmed first, as for a delete: who leads no more, or lags, does not know of all series.
+// The leadership of each shard is confirmed first, as for a delete: who leads no more, or lags, does not know of all series. A node that keeps
+// no exemplars refuses all at once.
 func (n *Node) WriteExemplarParts(ctx context.Context, parts []ShardExemplars) ([]ExemplarsWritten, error) {
 	written, shards := make([]ExemplarsWritten, len(parts)), make([]uint16, len(parts))
 	for i := range parts {
@@ -50,6 +51,12 @@ func (n *Node) WriteExemplarParts(ctx context.Context, parts []ShardExemplars) (
 		written[i].Shard = shards[i]
 	}
 	bound := n.shardExemplarBytes()
+	if bound == 0 { // nobody need be asked for that
+		for i := range parts {
+			written[i].Refused = len(parts[i].Exemplars)
+		}
+		return written, nil
+	}
 	w, proposed := commit.NewWrite(series.BatchID{}, len(parts)), []*ExemplarsWritten(nil)
 	for i, err := range n.Confirm(ctx, shards, 0) {
 		o, fresh := &written[i], []series.Exemplar(nil)

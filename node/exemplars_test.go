@@ -153,3 +153,19 @@ func TestExemplarsOfFollowers(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestExemplarsOff: a node that keeps none says so without asking the other replicas.
+func TestExemplarsOff(t *testing.T) {
+	c := newTestCluster(t)
+	for _, name := range []string{"a", "b", "c"} {
+		c.open(name)
+	}
+	c.create(map[string]shardmap.Role{"a": shardmap.Full, "b": shardmap.Full, "c": shardmap.Full}, "a", "b", "c")
+	c.write(testKey(0), 1000, 1, series.BatchID{})
+	parts := PartExemplars(series.Sharding{Shards: testShards}, []series.Exemplar{{Key: testKey(0), TimeMs: 5}})
+	for _, name := range c.names() {
+		if written, err := c.reach("", name).WriteExemplarParts(t.Context(), parts); err != nil || written[0].Err != nil || written[0].Refused != 1 {
+			t.Errorf("%s: %+v, %v", name, written, err)
+		}
+	}
+}
