@@ -37,6 +37,9 @@ func (n *Node) shardExemplarBytes() int64 {
 	return n.options.ExemplarBytes / int64(n.engine.Shards())
 }
 
+// KeepsExemplars reports whether exemplars that come now are kept.
+func (n *Node) KeepsExemplars() bool { return n.shardExemplarBytes() > 0 }
+
 // WriteExemplarParts keeps exemplars, as far as they are newer than those of their series that are kept, and of series that there are.
 // Each shard has its own outcome, in their order. Exemplars may be written again. An error stands for all shards: nothing was proposed, or that is unknown.
 //

@@ -2,14 +2,20 @@ package service
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/rpc"
 )
 
-// WriteExemplars implements rpc.Node.
+// WriteExemplars implements rpc.Node. A node that keeps none answers as one that does not know the call: its word on a shard would be that
+// of the shard's leader.
 func (s *Service) WriteExemplars(ctx context.Context, parts []rpc.ShardExemplars) ([]rpc.ExemplarsWritten, error) {
+	if !s.node.KeepsExemplars() {
+		return nil, fmt.Errorf("%w: no exemplars are kept here", wire.ErrVersion)
+	}
 	own := make([]node.ShardExemplars, len(parts))
 	for i := range parts {
 		own[i] = node.ShardExemplars(parts[i])

@@ -24,22 +24,32 @@ type exemplarWrite struct {
 	outcomes   series.ExemplarOutcomes // guarded by collecting
 }
 
+// exemplarWritesMax bounds the writes of exemplars at once. Nodes bound the calls of a router, which are also its queries.
+const exemplarWritesMax = 256
+
 // ExemplarWriter writes exemplars to the leaders of their shards.
 type ExemplarWriter struct {
 	cluster  *Cluster
 	sharding series.Sharding
+	writes   chan struct{} // one for each that is under way
 }
 
 // ExemplarWriter returns the writer of exemplars of a cluster that chooses shards in this way.
 func (c *Cluster) ExemplarWriter(sharding series.Sharding) ExemplarWriter {
-	return ExemplarWriter{c, sharding}
+	return ExemplarWriter{c, sharding, make(chan struct{}, exemplarWritesMax)}
 }
 
 // WriteExemplars has the leaders of their shards keep exemplars, with one call for each node. Those of nodes of older versions are
-// refused. A shard whose answer is lost is asked again, which keeps nothing twice.
+// refused. A shard whose answer is lost is asked again, which keeps nothing twice. Error: also series.ErrOverloaded, for too many at once.
 func (x ExemplarWriter) WriteExemplars(ctx context.Context, exemplars []series.Exemplar) (series.ExemplarOutcomes, error) {
 	if len(exemplars) == 0 {
 		return series.ExemplarOutcomes{}, nil
+	}
+	select {
+	case x.writes <- struct{}{}:
+		defer func() { <-x.writes }()
+	default:
+		return series.ExemplarOutcomes{}, fmt.Errorf("%w: %d writes of exemplars at once are the most", series.ErrOverloaded, exemplarWritesMax)
 	}
 	w := &exemplarWrite{parts: map[uint16][]byte{}, counts: map[uint16]int{}}
 	for i := range exemplars {
@@ -58,10 +68,10 @@ func (w *exemplarWrite) askNode(ctx context.Context, o *group) error {
 		request.Parts = append(request.Parts, &nodev1.ShardExemplars{Shard: uint32(r.shard), Exemplars: w.parts[r.shard]})
 	}
 	m, err := await(o.watchdog, func() (*nodev1.WriteExemplarsResponse, error) { return o.node.reads.WriteExemplars(ctx, request) })
-	if errors.Is(err, wire.ErrVersion) { // it does not know the call
+	if errors.Is(err, wire.ErrVersion) { // it does not know the call, or keeps none
 		for _, r := range o.reads {
 			w.add(series.ExemplarOutcomes{Refused: w.counts[r.shard]})
-			w.end(o, r, nil)
+			w.leave(o, r)
 		}
 		return nil
 	}
@@ -129,7 +139,7 @@ func (c *Cluster) Exemplars(ctx context.Context, selector *scan.Selector, fromMs
 		}
 		if errors.Is(err, wire.ErrVersion) { // it does not know the call
 			for _, r := range o.reads {
-				l.end(o, r, nil)
+				l.leave(o, r)
 			}
 			return nil
 		}

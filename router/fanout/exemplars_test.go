@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ import (
 // WriteExemplars keeps what is not there, whatever its time.
 func (n *fakeNode) WriteExemplars(_ context.Context, parts []rpc.ShardExemplars) (written []rpc.ExemplarsWritten, err error) {
 	if n.old.Load() {
+		n.world.askOld()
 		return nil, wire.ErrVersion
 	}
 	for _, p := range parts {
@@ -40,6 +42,7 @@ func (n *fakeNode) WriteExemplars(_ context.Context, parts []rpc.ShardExemplars)
 
 func (n *fakeNode) ListExemplars(_ context.Context, r *rpc.ExemplarsRequest, sink rpc.ExemplarSink) error {
 	if n.old.Load() {
+		n.world.askOld()
 		return wire.ErrVersion
 	}
 	for _, shard := range r.Selector.Shards {
@@ -121,6 +124,68 @@ func TestExemplars(t *testing.T) {
 	}
 	if err := c.Exemplars(t.Context(), &scan.Selector{MetricAny: true}, 0, 2000, func(*series.Exemplar) error { return scan.ErrStopped }); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// askOld tells a test that a node of an earlier version is asked.
+func (w *world) askOld() {
+	if w.oldAsked != nil {
+		w.oldAsked()
+	}
+}
+
+// TestExemplarsOldNode: that a node does not know exemplars does not make it the leader of shards in the eyes of writes.
+func TestExemplarsOldNode(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, ReadTimeout: waitBound, WriteTimeout: waitBound})
+	e := series.Exemplar{Key: scantest.Key("", "m", "i", "1"), TimeMs: 1000}
+	shard := e.Key.Shard(testShards)
+	if err := c.Exemplars(t.Context(), &scan.Selector{MetricAny: true}, 0, 1, func(*series.Exemplar) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	v := c.current.Load()
+	leader := c.serverOf(v, shard)
+	var follower *node
+	v.servers(shard, func(n *node) bool {
+		follower = n
+		return n == leader
+	})
+	for _, n := range w.nodes {
+		n.old.Store(true)
+	}
+	w.oldAsked = func() { c.leads(shard, leader) } // a write learns of it meanwhile
+	c.leads(shard, follower)
+	if o, err := c.ExemplarWriter(series.Sharding{Shards: testShards}).WriteExemplars(t.Context(), []series.Exemplar{e}); err != nil || o.Refused != 1 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if c.serverOf(v, shard) != leader {
+		t.Error("a write of exemplars has made a node the leader that is none")
+	}
+	c.leads(shard, follower)
+	if err := c.Exemplars(t.Context(), &scan.Selector{Shards: []uint16{shard}, MetricAny: true}, 0, 1, func(*series.Exemplar) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if c.serverOf(v, shard) != leader {
+		t.Error("a query of exemplars has made a node the leader that is none")
+	}
+}
+
+// TestExemplarWritesAtOnce: writes of exemplars leave calls to queries.
+func TestExemplarWritesAtOnce(t *testing.T) {
+	w := newWorld(t, 1, testShards)
+	writer := w.open(Limits{WriteTimeout: waitBound}).ExemplarWriter(series.Sharding{Shards: testShards})
+	some := []series.Exemplar{{Key: scantest.Key("", "m", "i", "1"), TimeMs: 1000}}
+	for range exemplarWritesMax {
+		writer.writes <- struct{}{}
+	}
+	if _, err := writer.WriteExemplars(t.Context(), some); !errors.Is(err, series.ErrOverloaded) {
+		t.Fatal(err)
+	}
+	<-writer.writes
+	for range 2 {
+		if o, err := writer.WriteExemplars(t.Context(), some); err != nil || o.Kept != 1 {
+			t.Fatalf("%+v, %v", o, err)
+		}
 	}
 }
 

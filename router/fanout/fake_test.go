@@ -40,6 +40,8 @@ type world struct {
 	nodes  []*fakeNode
 	m      shardmap.Map
 
+	oldAsked func() // called when a node of an earlier version is asked for exemplars; nil: nothing is
+
 	mu     sync.Mutex
 	random *rand.Rand // guarded by mu
 	leader []int      // guarded by mu, by shard: index into nodes; −1: none

@@ -292,6 +292,15 @@ func (g *gather) signal() {
 	}
 }
 
+// leave notes that a node, which does not know the call, has nothing of a shard. It does not say that it leads the shard.
+func (g *gather) leave(o *group, r *shardRead) {
+	o.ended[r.shard] = true
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.node, r.done = nil, true
+	g.mu.left--
+}
+
 // end notes the end of a call's answer for a shard; nil: it is complete.
 func (g *gather) end(o *group, r *shardRead, err error) {
 	n := o.node
