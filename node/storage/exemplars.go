@@ -120,29 +120,29 @@ func (s *shard) cutExemplarsLocked(entry uint64, cutOf func(series.Key) int64) {
 	s.removeExemplarsLocked(entry, func(x *series.Exemplar) bool { return x.TimeMs < cutOf(x.Key) })
 }
 
-// deleteExemplarsLocked removes the exemplars of series, whose ids grow, from a time to another, both inclusive.
-func (s *shard) deleteExemplarsLocked(entry uint64, ids []uint32, fromMs, toMs int64) error {
+// deleteExemplarsLocked removes the exemplars of series, whose ids grow, from a time to another, both inclusive. Where the index cannot
+// say which series a key is, they go, too: what is deleted must not stay, and samples must not wait for a disk that does not read.
+func (s *shard) deleteExemplarsLocked(entry uint64, ids []uint32, fromMs, toMs int64) {
 	if s.mu.exemplars.Len() == 0 || !s.changesExemplarsLocked(entry) {
-		return nil
+		return
 	}
-	deleted := map[string]bool{}
-	var failure error
-	s.mu.exemplars.Keys(func(key series.Key) {
-		ref, known, err := s.engine.index.Lookup(key)
+	known := map[string]bool{} // whether the delete names the series
+	names := func(key series.Key) bool {
+		named, before := known[string(key)]
+		if before {
+			return named
+		}
+		ref, found, err := s.engine.index.Lookup(key)
 		if err != nil {
-			failure = err
+			s.engine.reportCorruption(fmt.Errorf("shard %d: exemplars are removed since it is not known which series they are of: %w", s.number, err))
+			named = true
+		} else if found {
+			_, named = slices.BinarySearch(ids, uint32(ref.ID))
 		}
-		if known {
-			_, deleted[string(key)] = slices.BinarySearch(ids, uint32(ref.ID))
-		}
-	})
-	if failure != nil {
-		return stalled(failure)
+		known[string(key)] = named
+		return named
 	}
-	s.removeExemplarsLocked(entry, func(x *series.Exemplar) bool {
-		return deleted[string(x.Key)] && fromMs <= x.TimeMs && x.TimeMs <= toMs
-	})
-	return nil
+	s.removeExemplarsLocked(entry, func(x *series.Exemplar) bool { return fromMs <= x.TimeMs && x.TimeMs <= toMs && names(x.Key) })
 }
 
 // replaceExemplarsLocked takes the exemplars of another replica.

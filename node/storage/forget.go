@@ -38,9 +38,7 @@ func (s *shard) applyForgetLocked(e *entry.Entry) error {
 		return nil
 	}
 	// No delete would reach them any more.
-	if err := s.deleteExemplarsLocked(e.Index, fresh, math.MinInt64, math.MaxInt64); err != nil {
-		return err
-	}
+	s.deleteExemplarsLocked(e.Index, fresh, math.MinInt64, math.MaxInt64)
 	if err := s.engine.index.Forget(s.number, fresh, e.Index); err != nil {
 		return stalled(err)
 	}

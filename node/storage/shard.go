@@ -398,9 +398,7 @@ func (s *shard) applyDeleteLocked(index uint64, body []byte) error {
 	if ids = s.trustedLocked(ids, "a delete"); len(ids) == 0 {
 		return nil
 	}
-	if err := s.deleteExemplarsLocked(index, ids, fromMs, toMs); err != nil {
-		return err
-	}
+	s.deleteExemplarsLocked(index, ids, fromMs, toMs)
 	for _, d := range s.wholeHoursLocked(ids, fromMs, toMs) {
 		if err := s.deleteLocked(index, d); err != nil {
 			return err

@@ -162,13 +162,6 @@ func (r *Ring) Remove(gone func(*series.Exemplar) bool) int {
 	return len(all) - r.Len()
 }
 
-// Keys visits the keys of the series that have exemplars, in no order.
-func (r *Ring) Keys(visit func(series.Key)) {
-	for _, n := range r.newest {
-		visit(n.key)
-	}
-}
-
 // Between returns the exemplars from a time to another, both inclusive, by key
 // and then in ascending time. Keys and labels are shared with the ring, which does not change them.
 func (r *Ring) Between(fromMs, toMs int64) []series.Exemplar {
