@@ -126,7 +126,7 @@ func TestInsideIsClosed(t *testing.T) {
 			self   handshake.Hello
 			may    []string
 		}{
-			{"router-r1", tool, []string{"Handshake", "Report", "Write", "Scan", "Last", "ListSeries", "ListNames", "History", "Delete", "TransferLeader", "TakeSnapshot", "EndSnapshot"}},
+			{"router-r1", tool, []string{"Handshake", "Report", "Write", "Scan", "Last", "ListSeries", "ListNames", "History", "Delete", "TransferLeader", "TakeSnapshot", "EndSnapshot", "WriteExemplars", "ListExemplars"}},
 			{"router-r1", node("n2"), nil},
 			{"operator", tool, []string{"Handshake", "Report"}},
 			{"node-n2", node("n2"), []string{"Handshake", "Report", "Exchange", "FetchShard", "FetchRange", "Digest", "RepairShard"}},
