@@ -192,9 +192,9 @@ func (m *exemplarMemory) Grow(bytes int) error {
 // FuzzExemplars reads bodies with and without their exemplars: nothing else may differ, and what is kept is
 // allowed and of a series that can be named.
 func FuzzExemplars(f *testing.F) {
-	label := []prompb.Label{{Name: labels.MetricName, Value: "m"}}
+	label := []prompb.Label{{Name: model.MetricNameLabel, Value: "m"}}
 	one, err1 := (&prompb.WriteRequest{Timeseries: []prompb.TimeSeries{{Labels: label, Exemplars: []prompb.Exemplar{{Labels: label, Value: 2, Timestamp: 3}}}}}).Marshal()
-	two, err2 := (&writev2.Request{Symbols: []string{"", labels.MetricName, "m"}, Timeseries: []writev2.TimeSeries{
+	two, err2 := (&writev2.Request{Symbols: []string{"", model.MetricNameLabel, "m"}, Timeseries: []writev2.TimeSeries{
 		{LabelsRefs: []uint32{1, 2}, Samples: []writev2.Sample{{Value: 1}}, Exemplars: []writev2.Exemplar{{LabelsRefs: []uint32{1, 2}, Value: 1, Timestamp: 5}}},
 	}}).Marshal()
 	if err := errors.Join(err1, err2); err != nil {

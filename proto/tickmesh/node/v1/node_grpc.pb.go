@@ -77,7 +77,7 @@ type NodeServiceClient interface {
 	EndSnapshot(ctx context.Context, in *EndSnapshotRequest, opts ...grpc.CallOption) (*EndSnapshotResponse, error)
 	// WriteExemplars keeps exemplars of series of some shards.
 	WriteExemplars(ctx context.Context, in *WriteExemplarsRequest, opts ...grpc.CallOption) (*WriteExemplarsResponse, error)
-	// ListExemplars gives exemplars, by shard.
+	// ListExemplars returns exemplars, by shard.
 	ListExemplars(ctx context.Context, in *ListExemplarsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListExemplarsResponse], error)
 	// Delete hides samples of some shards.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
@@ -410,7 +410,7 @@ type NodeServiceServer interface {
 	EndSnapshot(context.Context, *EndSnapshotRequest) (*EndSnapshotResponse, error)
 	// WriteExemplars keeps exemplars of series of some shards.
 	WriteExemplars(context.Context, *WriteExemplarsRequest) (*WriteExemplarsResponse, error)
-	// ListExemplars gives exemplars, by shard.
+	// ListExemplars returns exemplars, by shard.
 	ListExemplars(*ListExemplarsRequest, grpc.ServerStreamingServer[ListExemplarsResponse]) error
 	// Delete hides samples of some shards.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
