@@ -46,7 +46,7 @@ func newRootCommand() *cobra.Command {
 		Use:   "tickmesh",
 		Short: "A time-series database that speaks OpenTSDB, InfluxDB line protocol and Prometheus remote write",
 		Long: `TickMesh stores time series. It takes points by the protocols that collectors
-already send and answers OpenTSDB queries.
+already send and answers PromQL, InfluxQL and OpenTSDB queries.
 
 Start with:  tickmesh standalone --data-dir ./data`,
 		SilenceUsage:  true,

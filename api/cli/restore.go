@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +156,7 @@ func (r *restore) run() error {
 	if err == nil {
 		err = hours.flush()
 	}
-	written := int64(0)
+	withRollups, written := hours.count, int64(0)
 	if err == nil {
 		written, err = r.writeSamples(missing, hours, p)
 	}
@@ -163,8 +164,9 @@ func (r *restore) run() error {
 	if err == nil {
 		fmt.Fprintf(r.cmd.ErrOrStderr(), "%d samples written, %d were there, as they were at %s\n",
 			written, r.backup.Samples-written, time.UnixMilli(r.backup.StartedMs).UTC().Format(time.RFC3339))
-		if hours.count > 0 {
-			fmt.Fprintf(r.cmd.ErrOrStderr(), "of %d hours that lie before raw the last sample was written, with rollups, unless there was something\n", hours.count)
+		// What the backup has of the same hours among its samples comes after their rollups, and is passed over.
+		if n := cmp.Or(withRollups, hours.count); n > 0 {
+			fmt.Fprintf(r.cmd.ErrOrStderr(), "%d hours that lie before raw were written as their last sample and rollups; where a series already had data in an hour, that stays\n", n)
 		}
 	}
 	return err

@@ -41,6 +41,10 @@ fail() {
 	echo "cluster.sh: $1" >&2
 	exit 1
 }
+# Whoever has the ports would answer for the router, and these processes would end.
+if curl --silent --output /dev/null "http://$host:$((port + 2))/"; then
+	fail "something answers at $host:$((port + 2)) already: end it, or set PORT"
+fi
 trap stop EXIT
 trap 'exit 0' INT TERM
 

@@ -2,6 +2,7 @@ package dryrun
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -122,18 +123,22 @@ func (r *Recorder) cost(ctx context.Context, request *noted) (c Cost, err error)
 		c.Samples, c.Values, c.Bytes = c.Series, c.Series, sampleBytes*c.Series
 		return c, nil
 	}
-	counted, values := int64(0), int64(0)
+	counted, values, seen := int64(0), int64(0), int64(0)
 	for _, key := range keys {
 		n, within, err := r.count(ctx, key, request)
+		var limit *scan.LimitError
+		if errors.As(err, &limit) {
+			break // what was counted for other reads has used the query's limits up: the plan says so of the query itself
+		}
 		if err != nil {
 			return c, err
 		}
-		if n > 0 {
+		if seen++; n > 0 {
 			counted += n
 			values += min(n, perSeries(&request.Request, within))
 		}
 	}
-	c.Samples, c.Values = scale(counted, c.Series, int64(len(keys))), scale(values, c.Series, int64(len(keys)))
+	c.Samples, c.Values = scale(counted, c.Series, max(seen, 1)), scale(values, c.Series, max(seen, 1))
 	c.Bytes = scale(c.Values, sampleBytes, 1)
 	if w := request.Windows; w != nil {
 		c.Bytes = scale(c.Values, wordBytes*int64(1+bits.OnesCount8(uint8(w.Aggregates))), 1)
@@ -170,7 +175,7 @@ func (r *Recorder) count(ctx context.Context, key series.Key, request *noted) (s
 	}
 	one := scan.Request{
 		Selector: scan.Selector{Database: string(database), Metric: string(metric), Exact: true}, FromMs: request.FromMs, ToMs: request.ToMs,
-		Windows: &scan.Windows{WidthMs: scan.DayMs, Aggregates: scan.AggregateCount}, Limits: request.Limits,
+		Windows: &scan.Windows{WidthMs: scan.DayMs, Aggregates: scan.AggregateCount},
 	}
 	for _, tag := range tags {
 		one.Matchers = append(one.Matchers, scan.Matcher{Name: string(tag.Name), Kind: scan.MatchEqual, Values: []string{string(tag.Value)}})

@@ -159,3 +159,33 @@ func TestEnds(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// limited refuses all scans but the first few.
+type limited struct {
+	scan.Source
+	left int
+}
+
+func (l *limited) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	if l.left--; l.left < 0 {
+		return &scan.LimitError{What: "series", Limit: 5}
+	}
+	return l.Source.Scan(ctx, request, visit)
+}
+
+// TestPlanBeyondLimits: what planning reads may use the query's limits up; the plan is there all the same, and says what the query exceeds.
+func TestPlanBeyondLimits(t *testing.T) {
+	r := NewRecorder(&limited{regular(t, 12, 10, 60_000), 5})
+	for range 2 {
+		if err := r.Scan(t.Context(), &scan.Request{Selector: selector(), FromMs: dayOne, ToMs: dayOne + scan.DayMs}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan, err := r.Plan(t.Context(), Query{}, scan.Limits{SeriesMax: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(plan.Admission.Exceeds, "series") || plan.Reads[1].Samples != plan.Reads[0].Samples {
+		t.Errorf("%+v", plan)
+	}
+}
