@@ -146,12 +146,11 @@ func (p *remoteParser) exemplarText(s Span) string {
 	return string(p.b.Body[s.Start:min(s.End, s.Start+bytesMax)])
 }
 
-// countExemplar notes that a data point has an exemplar, and counts it if it is not read.
+// countExemplar notes that a data point has an exemplar. It counts as skipped until otlpExemplars reads it, which it does of a point that
+// is taken.
 func (p *otlpParser) countExemplar(d *dataPoint) {
 	d.hasExemplars = true
-	if !p.b.KeepExemplars || p.gauge {
-		p.b.SkippedExemplars++
-	}
+	p.b.SkippedExemplars++
 }
 
 // otlpExemplars reads the exemplars of a data point that has some, which are in a field of it. LineOf returns the line that one of a value
@@ -165,6 +164,7 @@ func (p *otlpParser) otlpExemplars(d *dataPoint, field uint64, lineOf func(value
 		if w.field != field {
 			continue
 		}
+		p.b.SkippedExemplars--
 		if !w.is(wireBytes) {
 			p.b.SkippedExemplars++
 			continue

@@ -766,6 +766,8 @@ pub struct ScanResponse {
     pub chunks: ::prost::alloc::vec::Vec<SeriesChunk>,
     #[prost(uint32, repeated, tag = "2")]
     pub shards_missing: ::prost::alloc::vec::Vec<u32>,
+    #[prost(sint64, optional, tag = "3")]
+    pub raw_from_ms: ::core::option::Option<i64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LastRequest {
@@ -936,6 +938,8 @@ pub struct Batch {
     pub values: ::prost::alloc::vec::Vec<f64>,
     #[prost(enumeration = "WriteLevel", tag = "6")]
     pub level: i32,
+    #[prost(bool, tag = "7")]
+    pub hours: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RefusedSeries {

@@ -68,6 +68,7 @@ export class Batch {
       handles: this.#ofSample,
       timeDeltasMs: this.#timesMs.map((time, i) => time - (this.#timesMs[i - 1] ?? 0)),
       values: this.#values,
+      hours: false,
     };
   }
 
