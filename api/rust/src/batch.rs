@@ -85,6 +85,7 @@ impl Batch {
             time_deltas_ms: self.deltas_ms.clone(),
             values: self.values.clone(),
             level: level.into(),
+            hours: false,
         }
     }
 

@@ -181,6 +181,7 @@ fn partial_scan() -> Bytes {
     let last = proto::ScanResponse {
         chunks: vec![chunk(None, 2.0)],
         shards_missing: vec![3, 5],
+        ..Default::default()
     };
     [framed(&first), framed(&last)].concat().into()
 }
