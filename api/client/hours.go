@@ -24,14 +24,13 @@ type Hour struct {
 func (c *Client) WriteHours(ctx context.Context, hours ...Hour) error {
 	var times []int64
 	var values []float64
-	var refusals []error
-	for len(hours) > 0 {
+	return c.writeBatches(ctx, func() (*batch, error) {
 		b := newBatch()
 		b.hours = true
 		for len(hours) > 0 && b.points() < BatchPointsMax-series.HourSamplesMax {
 			h := &hours[0]
 			if h.Series == nil || h.StartMs < scan.TimeMsMin || h.TimeMs > scan.TimeMsMax || !h.Fits() {
-				return fmt.Errorf("%w: an hour without a series, from %d ms on, or one that does not fit", ErrInvalid, h.StartMs)
+				return nil, fmt.Errorf("%w: an hour without a series, from %d ms on, or one that does not fit", ErrInvalid, h.StartMs)
 			}
 			if times, values = h.AppendSamples(times[:0], values[:0]); b.points() > 0 && b.bytes+len(times)*b.cost(h.Series, times[0]) > BatchBytesMax {
 				break
@@ -41,15 +40,8 @@ func (c *Client) WriteHours(ctx context.Context, hours ...Hour) error {
 			}
 			hours = hours[1:]
 		}
-		refused, err := c.writeBatch(ctx, b)
-		for _, r := range refused {
-			refusals = append(refusals, r)
-		}
-		if err != nil {
-			return errors.Join(append(refusals, err)...)
-		}
-	}
-	return errors.Join(refusals...)
+		return b, nil
+	})
 }
 
 // RawFrom returns since when all samples of a metric are kept, milliseconds since 1970 UTC, and math.MinInt64 where all are: before

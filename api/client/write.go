@@ -15,18 +15,31 @@ import (
 // batch that failed ended with; those before it are written, those behind were not
 // sent. *RefusedError for each series that was refused, joined.
 func (c *Client) Write(ctx context.Context, samples ...Sample) error {
-	var refusals []error
-	for b := newBatch(); len(samples) > 0; b = newBatch() {
+	return c.writeBatches(ctx, func() (*batch, error) {
+		b := newBatch()
 		for len(samples) > 0 && b.points() < BatchPointsMax {
 			s := &samples[0]
 			if s.Series == nil || s.TimeMs < scan.TimeMsMin || s.TimeMs > scan.TimeMsMax {
-				return errors.Join(append(refusals, fmt.Errorf("%w: a sample without a series, or at %d ms", ErrInvalid, s.TimeMs))...)
+				return nil, fmt.Errorf("%w: a sample without a series, or at %d ms", ErrInvalid, s.TimeMs)
 			}
 			if b.points() > 0 && b.bytes+b.cost(s.Series, s.TimeMs) > BatchBytesMax {
 				break
 			}
 			b.add(s.Series, s.TimeMs, s.Value)
 			samples = samples[1:]
+		}
+		return b, nil
+	})
+}
+
+// writeBatches writes the batches that fill makes, one after the other, until one is empty or fails. Errors: that one's, and
+// *RefusedError for each series that was refused, joined.
+func (c *Client) writeBatches(ctx context.Context, fill func() (*batch, error)) error {
+	var refusals []error
+	for {
+		b, err := fill()
+		if err != nil || b.points() == 0 {
+			return errors.Join(append(refusals, err)...)
 		}
 		refused, err := c.writeBatch(ctx, b)
 		for _, r := range refused {
@@ -36,7 +49,6 @@ func (c *Client) Write(ctx context.Context, samples ...Sample) error {
 			return errors.Join(append(refusals, err)...)
 		}
 	}
-	return errors.Join(refusals...)
 }
 
 // writeBatch writes a batch by calls of its own.

@@ -161,19 +161,14 @@ func (p *otlpParser) otlpExemplars(d *dataPoint, field uint64, lineOf func(value
 	}
 	w := p.fields(d.at)
 	for w.next() {
-		if w.field != field {
-			continue
-		}
-		p.b.SkippedExemplars--
-		if !w.is(wireBytes) {
-			p.b.SkippedExemplars++
+		if w.field != field || !w.is(wireBytes) {
 			continue
 		}
 		timeMs, value, labels, good := p.otlpExemplar(w.span())
 		if !good {
-			p.b.SkippedExemplars++
 			continue
 		}
+		p.b.SkippedExemplars-- // addExemplar counts it again if it cannot be kept
 		if timeMs == 0 {
 			timeMs = d.timeMs
 		}

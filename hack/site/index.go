@@ -52,7 +52,7 @@ const (
 	pictureExtension = ".png" // of what is copied beside the pages
 )
 
-// errPages says that pages or links are wrong.
+// errPages marks that pages or links are wrong.
 var errPages = errors.New("pages")
 
 // openIndex reads the index, and the pages that it names, of the repository below root.

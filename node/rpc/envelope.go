@@ -97,21 +97,13 @@ func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 			clock, n = protowire.ConsumeVarint(message)
 			m.ClockMs = proto.Int64(protowire.DecodeZigZag(clock))
 		case number == exchangeForgets && kind == protowire.VarintType:
-			var forgets uint64
-			forgets, n = protowire.ConsumeVarint(message)
-			m.Forgets = uint32(forgets)
+			m.Forgets, n = consumeUint32(message)
 		case number == exchangeThins && kind == protowire.VarintType:
-			var thins uint64
-			thins, n = protowire.ConsumeVarint(message)
-			m.Thins = uint32(thins)
+			m.Thins, n = consumeUint32(message)
 		case number == exchangeHours && kind == protowire.VarintType:
-			var hours uint64
-			hours, n = protowire.ConsumeVarint(message)
-			m.Hours = uint32(hours)
+			m.Hours, n = consumeUint32(message)
 		case number == exchangeExemplars && kind == protowire.VarintType:
-			var exemplars uint64
-			exemplars, n = protowire.ConsumeVarint(message)
-			m.Exemplars = uint32(exemplars)
+			m.Exemplars, n = consumeUint32(message)
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}
@@ -121,4 +113,10 @@ func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
 		message = message[n:]
 	}
 	return nil
+}
+
+// consumeUint32 returns the number at the start of a message and how many bytes it takes, as protowire.ConsumeVarint does.
+func consumeUint32(message []byte) (v uint32, n int) {
+	wide, n := protowire.ConsumeVarint(message)
+	return uint32(wide), n
 }

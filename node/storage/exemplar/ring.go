@@ -40,7 +40,7 @@ type newest struct {
 // Entry returns the last entry that changed the ring: those up to it must not be applied to it again.
 func (r *Ring) Entry() uint64 { return r.entry }
 
-// Note says that an entry has changed the ring.
+// Note notes that an entry has changed the ring.
 func (r *Ring) Note(entry uint64) { r.entry = entry }
 
 // Len returns how many exemplars are kept.

@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// BenchmarkKeptOfMany gives five windows of 50,000 series that are kept, beside 30,000 that ended before.
+// BenchmarkKeptOfMany reads five windows of 50,000 series that are kept, beside 30,000 that ended before.
 func BenchmarkKeptOfMany(b *testing.B) {
 	const live, ended, fromMs, toMs, width = 50_000, 30_000, 3_600_000, 3_900_000, 60_000
 	request := scan.Request{

@@ -260,7 +260,7 @@ var labelChanges = map[string]func(texts []string) func(*labels.Builder, labels.
 	},
 }
 
-// copyLabel gives one label the value of another, unless that is not there.
+// copyLabel sets one label to the value of another, unless that is not there.
 func copyLabel(b *labels.Builder, from, to string) bool {
 	value := b.Get(from)
 	if value != "" {
