@@ -22,7 +22,7 @@
 // On one processor Go has one P. Whoever computes in a slot there, or in the background, yields to all that is ready and readable
 // every 250 µs or so (Turn).
 //
-// Owners that wait take turns. Beside the slots there is one in reserve, for owners that have had little lately: their reads
+// Owners that wait take turns, and of the requests of one the one that has worked least comes first, unless another one is late by then. Beside the slots there is one in reserve, for owners that have had little lately: their reads
 // that take longer than the allowance do not wait for those of others that cannot be paced.
 //
 // Heavy work also sees to it that somebody waits for the network meanwhile (see wakePoller).

@@ -58,11 +58,30 @@ type queue struct {
 	waiting []*waiter
 }
 
+// lateness is how many times longer than in equal shares a request may take until newer ones, which have worked less, no longer
+// go first.
+const lateness = 2
+
+// next returns the index of the waiter that is to come first. It is the one whose request has worked least, so that small queries do
+// not wait for large ones, unless that would make another one late: where n wait, and share, a request is done n+1 times
+// after what it works. By work alone, who needs a little more than others would wait for as long as these ask again and again.
+func (q *queue) next() int {
+	late := func(w *waiter) time.Time { return w.began.Add(lateness * time.Duration(len(q.waiting)+1) * w.used) }
+	first := 0
+	for i, w := range q.waiting {
+		if late(w).Before(late(q.waiting[first])) {
+			first = i
+		}
+	}
+	return first
+}
+
 // waiter waits for a slot.
 type waiter struct {
-	used time.Duration // work of its request so far
-	turn chan struct{} // closed when it has a slot
-	kind holding       // which; valid then
+	began time.Time     // its request
+	used  time.Duration // work of its request so far
+	turn  chan struct{} // closed when it has a slot
+	kind  holding       // which; valid then
 }
 
 // NewOfProcess returns the Pool of the process: its slots are all Ps but one, and it has more Ps while heavy work and small
@@ -114,7 +133,7 @@ func (p *Pool) Begin(ctx context.Context, owner string) (context.Context, *Work)
 	if p == nil {
 		return ctx, nil
 	}
-	return with(ctx, &Work{pool: p, request: &request{owner: owner}})
+	return with(ctx, &Work{pool: p, request: &request{owner: owner, began: time.Now()}})
 }
 
 // Of returns the Work in a context. It is nil, which does nothing, if heavy work is not bounded.
@@ -155,7 +174,7 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) holding {
 		p.mu.Unlock()
 		return kind
 	}
-	w := &waiter{used: time.Duration(r.used.Load()), turn: make(chan struct{})}
+	w := &waiter{began: r.began, used: time.Duration(r.used.Load()), turn: make(chan struct{})}
 	p.enqueueLocked(r.owner, w)
 	p.mu.Unlock()
 	begin := time.Now()
@@ -281,9 +300,7 @@ func (p *Pool) enqueueLocked(owner string, w *waiter) {
 	p.mu.owners = append(p.mu.owners, &queue{owner: owner, waiting: []*waiter{w}})
 }
 
-// nextLocked removes and returns the next waiter, or nil. Owners take turns. Among the requests of
-// one owner the one that has worked least comes first, so that small queries do not wait for large
-// ones.
+// nextLocked removes and returns the next waiter, or nil. Owners take turns.
 func (p *Pool) nextLocked() *waiter {
 	if len(p.mu.owners) == 0 {
 		return nil
@@ -294,12 +311,7 @@ func (p *Pool) nextLocked() *waiter {
 // nextOfLocked removes and returns the next waiter of the owner at an index.
 func (p *Pool) nextOfLocked(owner int) *waiter {
 	q := p.mu.owners[owner]
-	at := 0
-	for i, w := range q.waiting {
-		if w.used < q.waiting[at].used {
-			at = i
-		}
-	}
+	at := q.next()
 	w := q.waiting[at]
 	if p.dropLocked(owner, at); len(q.waiting) > 0 {
 		p.mu.owners = append(append(p.mu.owners[:owner], p.mu.owners[owner+1:]...), q)

@@ -180,6 +180,60 @@ func TestOwnersTakeTurns(t *testing.T) {
 	})
 }
 
+// TestNobodyIsLate: where clients ask again and again for about the same, the one that needs a little more than the others is not
+// passed over for ever, and small requests of the same owner still come before all of them.
+func TestNobodyIsLate(t *testing.T) {
+	const (
+		clients  = 8
+		requests = 200
+		mean     = 32 * time.Millisecond
+		small    = 5 * time.Millisecond
+	)
+	synctest.Test(t, func(t *testing.T) {
+		p := newBusy(1)
+		random := rand.New(rand.NewPCG(1, 2))
+		var mu sync.Mutex
+		var sum, most, mostSmall time.Duration
+		serve := func(work time.Duration) time.Duration {
+			begin := time.Now()
+			_, w := p.Begin(t.Context(), "one")
+			for ; work > 0; work -= time.Millisecond {
+				w.Pace()
+				burn(time.Millisecond)
+			}
+			w.EndAll()
+			return time.Since(begin)
+		}
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() {
+				for range requests {
+					mu.Lock()
+					work := mean + time.Duration(random.IntN(33)-16)*time.Millisecond
+					mu.Unlock()
+					took := serve(work)
+					mu.Lock()
+					sum, most = sum+took, max(most, took)
+					mu.Unlock()
+				}
+			})
+		}
+		all.Go(func() {
+			for range requests {
+				time.Sleep(mean)
+				mostSmall = max(mostSmall, serve(small))
+			}
+		})
+		all.Wait()
+		if fair := sum / (clients * requests); most > 3*fair {
+			t.Errorf("the longest took %v, the mean is %v", most, fair)
+		}
+		if mostSmall > lateness*(clients+1)*small {
+			t.Errorf("a small request took %v", mostSmall)
+		}
+	})
+}
+
 func TestSliceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newBusy(1)

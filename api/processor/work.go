@@ -8,6 +8,7 @@ import (
 // request is shared by the Works of the goroutines of one request.
 type request struct {
 	owner string
+	began time.Time
 	used  atomic.Int64 // nanoseconds of work, of all goroutines
 	heavy atomic.Bool  // it needs a slot whatever it has used
 	// exempt is until when it needs none, in nanoseconds after the pool began: it has waited in vain.
