@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,7 +44,43 @@ type labCluster struct {
 	t       testing.TB
 	nodes   [labNodes]*labNode
 	cluster *fanout.Cluster
-	sent    atomic.Int64 // bytes of messages from nodes
+	sent    sent
+}
+
+// sent counts bytes of messages from nodes. A message is counted after it is sent, when its receiver may long have gone on, so the
+// counter is read when no call is under way.
+type sent struct {
+	mu    sync.Mutex
+	bytes int64
+	calls int
+	ended *sync.Cond // of calls
+}
+
+// note counts what gRPC tells of a call.
+func (s *sent) note(of stats.RPCStats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch of := of.(type) {
+	case *stats.Begin:
+		s.calls++
+	case *stats.OutPayload:
+		s.bytes += int64(of.WireLength)
+	case *stats.End:
+		s.calls--
+		s.ended.Broadcast()
+	}
+}
+
+// take waits until no call is under way, and returns the bytes that were sent since it was called last.
+func (s *sent) take() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.calls > 0 {
+		s.ended.Wait()
+	}
+	bytes := s.bytes
+	s.bytes = 0
+	return bytes
 }
 
 // labNode is a node as routers see it.
@@ -79,12 +116,8 @@ func (n *labNode) Report(ctx context.Context, request *nodev1.ReportRequest) (*n
 }
 
 // TagRPC, HandleRPC, TagConn and HandleConn implement stats.Handler.
-func (c *labCluster) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
-func (c *labCluster) HandleRPC(_ context.Context, s stats.RPCStats) {
-	if out, ok := s.(*stats.OutPayload); ok {
-		c.sent.Add(int64(out.WireLength))
-	}
-}
+func (c *labCluster) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (c *labCluster) HandleRPC(_ context.Context, s stats.RPCStats)                     { c.sent.note(s) }
 func (c *labCluster) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (c *labCluster) HandleConn(context.Context, stats.ConnStats)                       {}
 
@@ -100,6 +133,7 @@ func newLabCluster(t testing.TB) *labCluster {
 		}
 	}
 	c := &labCluster{t: t}
+	c.sent.ended = sync.NewCond(&c.sent.mu)
 	infos := map[string]shardmap.NodeInfo{}
 	m := shardmap.Map{Format: shardmap.Format, Cluster: "home", ID: identity("f"), Epoch: 1, Settings: shardmap.Settings{Shards: labShards, Replication: 1}}
 	for i := range c.nodes {
@@ -233,7 +267,7 @@ func TestBytesMoved(t *testing.T) {
 		{`sum(many)`, instant, 30, scan.Selector{Metric: "many"}, 0},
 		{`max by (region) (many)`, instant, 30, scan.Selector{Metric: "many"}, 0},
 	} {
-		c.sent.Store(0)
+		c.sent.take()
 		var err error
 		if q.rangeMs == 0 {
 			err = c.source().Last(t.Context(), &q.selector, endMs-300_000, scan.Limits{}, func(scan.Point) error { return nil })
@@ -244,9 +278,9 @@ func TestBytesMoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := c.sent.Swap(0)
+		before := c.sent.take()
 		evaluated(t, h, "", q.text, "", 5*time.Minute, q.s)
-		after := c.sent.Load()
+		after := c.sent.take()
 		t.Logf("%s: %d bytes, before %d", q.text, after, before)
 		if after == 0 || float64(before) < q.least*float64(after) {
 			t.Errorf("%s: %d bytes are sent, not %v times fewer than the %d of samples", q.text, after, q.least, before)
