@@ -30,6 +30,12 @@ var aims = [...]aim{
 	{name: "each of 2,000 series by minute", workload: "query", which: minutesOfEach, named: "P50", factor: 4},
 	{name: "10 series by minute, 8 clients", workload: "query", which: "1 h by minute over 10 series", named: "rate, 8 clients", factor: 4},
 	{name: "1 h mean of one series", workload: "query", which: "1 h mean of 1 series", named: "P50", factor: 2},
+	{name: "10 live series among 10 M dead", workload: "dead", which: "10 live series among 10 M", named: "of that alone", most: 2},
+	{name: "the same, beside peers", workload: "dead", which: "10 live series among 10 M", named: "the same among the dead, P50", factor: 1},
+	{name: "start with 10 M series after SIGTERM", workload: "dead", which: "10 live series among 10 M", named: "SIGTERM: until answered", most: 1},
+	{name: "start with 10 M series after SIGKILL", workload: "dead", which: "10 live series among 10 M", named: "SIGKILL: until answered", most: 3},
+	{name: "a silent series", workload: "dead", which: "10 live series among 10 M", named: "RssAnon after the last start, beyond that of the ten alone", most: 4},
+	{name: "a year that is filled in", workload: "backfill", which: "a year by hour, 2,000 series", named: backfillShare, least: 0.33},
 }
 
 // String writes the aim as a table does.

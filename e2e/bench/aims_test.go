@@ -65,7 +65,7 @@ func TestAimsAreMeasured(t *testing.T) {
 // TestFleetReplaces: devices that end send no more, as many begin with numbers of their own, and the others go on.
 func TestFleetReplaces(t *testing.T) {
 	const devices, share, rounds = 400, 20, 30
-	f, got := newFleet(devices), receiver{}
+	f, got := newFleet(0, devices), receiver{}
 	for round := range rounds {
 		f.replace(share)
 		sent := 0

@@ -123,7 +123,7 @@ func TestStreamsSendWhatExpectExpects(t *testing.T) {
 
 func TestRoundsReachEverySeriesOnce(t *testing.T) {
 	const devices = 1_003
-	f := newFleet(devices)
+	f := newFleet(0, devices)
 	for round := range 2 {
 		got := receiver{}
 		for _, feed := range f.round(fakeServer(), target.HTTPLine, round, true) {

@@ -37,7 +37,7 @@ func runCardinality(ctx context.Context, b *bench, t target.Target) error {
 }
 
 func cardinalityOnce(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, shuffle bool, series int, which string) error {
-	fleet := newFleet(series / workload.SensorCount)
+	fleet := newFleet(0, series/workload.SensorCount)
 	var rates, micros []float64
 	var sent int64
 	for round := range cardinalityRounds {

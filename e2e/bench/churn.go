@@ -27,11 +27,11 @@ func runChurn(ctx context.Context, b *bench, t target.Target) error {
 		return nil
 	}
 	return b.with(ctx, t, nil, 0, func(server *target.Server) error {
-		c := churn{bench: b, server: server, fleet: newFleet(live / workload.SensorCount), live: int64(live)}
+		c := churn{bench: b, server: server, fleet: newFleet(0, live/workload.SensorCount), live: int64(live)}
 		if err := c.rounds(ctx, int(recentRound), 0); err != nil {
 			return err
 		}
-		before, err := c.askRecent(ctx)
+		before, err := c.recent(ctx)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func runChurn(ctx context.Context, b *bench, t target.Target) error {
 		}
 		b.lower(which, "server CPU, rounds with new series", "µs/point", (after.CPU-usage.CPU).Seconds()*1e6/float64(c.sent-sent))
 		b.lower(which, "VmRSS", "bytes/live series", float64(after.RSSBytes)/float64(live))
-		recent, err := c.askRecent(ctx)
+		recent, err := c.recent(ctx)
 		if err != nil {
 			return err
 		}
@@ -85,23 +85,27 @@ func (c *churn) rounds(ctx context.Context, rounds, share int) error {
 	return nil
 }
 
-// askRecent asks for means by minute over the last recentS seconds again and again, and returns the median time in ms. The
+// recent returns the median time of questions for the last minutes.
+func (c *churn) recent(ctx context.Context) (float64, error) {
+	return askRecent(ctx, c.bench, c.server, baseSeconds+int64(c.round)*cardinalityStepS, c.live*recentRound)
+}
+
+// askRecent asks for means by minute over the last recentS seconds before a time again and again, and returns the median time in ms. The
 // number of samples there is checked first.
-func (c *churn) askRecent(ctx context.Context) (float64, error) {
-	if err := c.server.Publish(ctx, c.server); err != nil {
+func askRecent(ctx context.Context, b *bench, server *target.Server, toS, samples int64) (float64, error) {
+	if err := server.Publish(ctx, server); err != nil {
 		return math.NaN(), err
 	}
-	to := baseSeconds + int64(c.round)*cardinalityStepS
-	count := target.Query{Kind: target.Count, Form: workload.Line, Device: target.All, Sensor: target.All, FromS: to - recentS, ToS: to}
-	if err := check(ctx, c.server, count, target.Answer{Points: 1, Value: float64(c.live * recentRound)}); err != nil {
+	count := target.Query{Kind: target.Count, Form: workload.Line, Device: target.All, Sensor: target.All, FromS: toS - recentS, ToS: toS}
+	if err := check(ctx, server, count, target.Answer{Points: 1, Value: float64(samples)}); err != nil {
 		return math.NaN(), err
 	}
 	query := count
 	query.Kind = target.Minutes
 	var times []float64
-	for end := time.Now().Add(c.bench.config.Scale.QueryDuration); len(times) < 3 || time.Now().Before(end); {
+	for end := time.Now().Add(b.config.Scale.QueryDuration); len(times) < 3 || time.Now().Before(end); {
 		start := time.Now()
-		answer, err := c.server.Ask(ctx, query)
+		answer, err := server.Ask(ctx, query)
 		if err != nil {
 			return math.NaN(), err
 		}

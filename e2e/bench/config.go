@@ -42,6 +42,7 @@ type Scale struct {
 	SustainedDuration time.Duration // of workload sustained
 	ChurnSeries       int           // live, of workload churn
 	ChurnRounds       int
+	DeadSeries        int // of workload dead
 }
 
 // Connections and series of the saturated workloads, as in the budgets.
@@ -69,7 +70,7 @@ var scales = [...]Scale{
 		RestartSeries: []int{100_000}, DiskRows: 4_000, MemoryLimit: 64 << 20, MemoryPoints: 100_000_000,
 		QueryDuration: time.Second, RestDuration: 2 * time.Second,
 		Reads:             ReadScale{LongDays: 3, WideSeries: 10_000, ManySeries: 100_000, WriteRate: 100_000},
-		SustainedDuration: 20 * time.Second, ChurnSeries: 20_000, ChurnRounds: 60,
+		SustainedDuration: 20 * time.Second, ChurnSeries: 20_000, ChurnRounds: 60, DeadSeries: 1_000_000,
 	},
 	full("full", 1_000_000),
 	full("large", 2_000_000),
@@ -82,7 +83,7 @@ func full(name string, manySeries int) Scale {
 		RestartSeries: []int{100_000, 1_000_000}, DiskRows: 20_000, MemoryLimit: 128 << 20, MemoryPoints: 500_000_000,
 		QueryDuration: 5 * time.Second, RestDuration: 8 * time.Second,
 		Reads:             ReadScale{LongDays: 30, WideSeries: 100_000, ManySeries: manySeries, WriteRate: 500_000},
-		SustainedDuration: 5 * time.Minute, ChurnSeries: 100_000, ChurnRounds: 300,
+		SustainedDuration: 5 * time.Minute, ChurnSeries: 100_000, ChurnRounds: 300, DeadSeries: 10_000_000,
 	}
 }
 

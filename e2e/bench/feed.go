@@ -98,6 +98,33 @@ func stream(server *target.Server, protocol target.Protocol, device, rows int, n
 	}
 }
 
+// backfill makes rows of one device a step of seconds apart, in their order or in one that is drawn.
+func backfill(server *target.Server, protocol target.Protocol, device, rows, stepS int, shuffle bool) load.Feed {
+	made := workload.NewDevice(seed, device, false)
+	order := make([]int, rows)
+	values := make([][workload.SensorCount]workload.Number, rows)
+	for row := range order {
+		order[row], values[row] = row, *made.Next()
+	}
+	if shuffle {
+		rand.New(rand.NewPCG(seed, uint64(device))).Shuffle(rows, func(i, j int) { order[i], order[j] = order[j], order[i] })
+	}
+	return func() (load.Item, bool) {
+		if len(order) == 0 {
+			return load.Item{}, false
+		}
+		body := &workload.Body{}
+		count := min(rowsPerRequest, len(order))
+		for _, row := range order[:count] {
+			body.AppendRow(protocol.Form(), device, row*stepS, &values[row])
+		}
+		order = order[count:]
+		header(server, protocol, body)
+		body.SetTime(baseSeconds)
+		return load.Item{Text: body.Text, Points: body.Points}, true
+	}
+}
+
 // streams are the feeds of count devices.
 func streams(server *target.Server, protocol target.Protocol, count, rows int, noise bool) []load.Feed {
 	feeds := make([]load.Feed, count)
@@ -113,9 +140,10 @@ type fleet struct {
 	next  int // number of the next device
 }
 
-func newFleet(devices int) *fleet {
-	f := &fleet{parts: make([][]*workload.Device, cardinalityConns), next: devices}
-	for number := range devices {
+// newFleet returns so many devices, numbered from first on.
+func newFleet(first, devices int) *fleet {
+	f := &fleet{parts: make([][]*workload.Device, cardinalityConns), next: first + devices}
+	for number := first; number < f.next; number++ {
 		part := number % cardinalityConns
 		f.parts[part] = append(f.parts[part], workload.NewDevice(seed, number, false))
 	}

@@ -39,7 +39,7 @@ func restartOnce(ctx context.Context, b *bench, t target.Target, series int, whi
 	}
 	defer func() { server.Kill() }()
 	var sent int64
-	fleet := newFleet(series / workload.SensorCount)
+	fleet := newFleet(0, series/workload.SensorCount)
 	for round := range restartRounds {
 		result, err := send(ctx, server, target.HTTPLine, fleet.round(server, target.HTTPLine, round, false), 0, sent)
 		if err != nil {

@@ -91,6 +91,16 @@ var workloads = [...]definition{
 		"A point for each live series and round, 10 s apart, back to back over 20 connections: 30 rounds of the same series, then 60, or 300 but at scale small, before each of which one device in twenty ends and another begins.",
 		false, false, runChurn,
 	},
+	{
+		"dead", "W11 ten live series among those of two months ago",
+		"One point of each of a million series, or ten but at scale small; then, 60 days later, ten series with a point each 10 s for five minutes, about which is asked, and the same of a server that has these ten alone. Then SIGKILL and a start, SIGTERM and a start, each until the ten are answered.",
+		false, false, runDead,
+	},
+	{
+		"backfill", "W12 a year that is filled in",
+		"2,000 series, a point each hour of a year, 200 connections, 200 points per request, back to back: in the order of time, and by another server in an order that is drawn by each connection for all of its rows.",
+		true, false, runBackfill,
+	},
 }
 
 func title(name string) string { return find(name).title }
