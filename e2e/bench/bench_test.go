@@ -162,7 +162,7 @@ func TestCheckFindsWrongAnswers(t *testing.T) {
 
 func TestSelectWorkloads(t *testing.T) {
 	for list, want := range map[string][]string{
-		"all": Workloads(), "1,3": {"ingest", "query"}, "disk,6,memory": {"disk", "memory"}, "7,C2": nil, "7,11": {"cluster", "rest"}, "12,13": {"queries", "cluster-queries"}, "14,16": {"sustained", "churn"}, "17": nil, "": nil, "ingest,": nil,
+		"all": Workloads(), "1,3": {"ingest", "query"}, "disk,6,memory": {"disk", "memory"}, "7,C2": nil, "7,11": {"cluster", "rest"}, "12,13": {"queries", "cluster-queries"}, "14,16": {"sustained", "churn"}, "17,18": {"dead", "backfill"}, "19": nil, "": nil, "ingest,": nil,
 	} {
 		got, err := SelectWorkloads(list)
 		if !slices.Equal(got, want) && want != nil || (err != nil) != (want == nil) {

@@ -93,7 +93,7 @@ var workloads = [...]definition{
 	},
 	{
 		"dead", "W11 ten live series among those of two months ago",
-		"One point of each of a million series, or ten but at scale small; then, 60 days later, ten series with a point each 10 s for five minutes, about which is asked, and the same of a server that has these ten alone. Then SIGKILL and a start, SIGTERM and a start, each until the ten are answered.",
+		"One point of each of a million series, or ten but at scale small; then, 60 days later, ten series with a point each 10 s for five minutes, about which is asked, and the same of a server that has these ten alone. Then SIGKILL and a start, SIGTERM and a start, each until the ten are answered, and once more when all is merged.",
 		false, false, runDead,
 	},
 	{
