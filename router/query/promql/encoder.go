@@ -126,6 +126,7 @@ func (e *encoder) fail(err *apiError) {
 	header := e.w.Header()
 	header.Set("Content-Type", contentJSON)
 	header.Del("Content-Encoding")
+	header.Del("Content-Disposition")
 	header.Set("Content-Length", strconv.Itoa(len(e.buf)))
 	e.w.WriteHeader(err.status)
 	e.sent = true

@@ -85,7 +85,7 @@ func newHandler(o Options) *handler {
 		"query": query(h.query), "query_range": query(h.queryRange),
 		"series": query(h.series), "labels": query(h.labelNames), "status/tsdb": {get, access.Read, true, h.cardinality, false},
 		"read":            {[]string{http.MethodPost}, access.Read, true, h.remoteRead, true},
-		"query_exemplars": query(h.exemplars), "export": query(h.export), "export/csv": query(h.exportCSV),
+		"query_exemplars": query(h.exemplars), "export": query(h.export), "export/csv": query(h.exportCSV), "export/parquet": query(h.exportParquet),
 		"format_query": query(h.formatQuery), "parse_query": query(h.parseQuery),
 		"metadata": {get, access.Read, false, h.metadata, true}, "targets/metadata": told(h.targetMetadata), "targets": told(h.targets),
 		"rules": told(h.rules), "alerts": told(h.alerts), "alertmanagers": told(h.alertmanagers),
