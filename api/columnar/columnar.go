@@ -131,7 +131,6 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 		parquet.DataPageVersion(1), // which all readers know
 		parquet.DictionaryMaxBytes(dictionaryBytes),
 		parquet.PageBufferSize(pageBytes),
-		parquet.WriteBufferSize(0), // out has one
 	)
 	if err != nil {
 		return nil, err

@@ -151,6 +151,7 @@ var directions = []direction{
 	{"router/placement", []string{"api/shardmap"}, []string{"go.etcd.io", "net", "net/http"}, "placement sees the store through its interface"},
 	{"api/audit", nil, []string{"net", "net/http", "google.golang.org/grpc"}, "an audit log knows no protocol"},
 	{"api/processor", []string{"api/controlgroup"}, append([]string{"github.com/prometheus", "github.com/spf13", "github.com/klauspost", "github.com/valyala", "net"}, outsideKubernetes...), "slots for work, whatever it is; of outside the kernel's calls only"},
+	{"api/columnar", []string{"api/series"}, []string{"net", "os", "google.golang.org/grpc"}, "samples to a file's bytes, over a writer"},
 	{"api/snappy", []string{"api/processor"}, []string{"net", "os"}, "a format of compression, and steps for who has others to serve"},
 	{"api/budget", nil, []string{"net/http", "google.golang.org/grpc"}, "a bound of memory knows no protocol"},
 	{"api/controlgroup", nil, []string{".", "os", "net"}, "files of the kernel, whoever wants limits of them"},
