@@ -39,7 +39,7 @@ func expectations(t *testing.T) (all []expectation) {
 		if e.methods[0] == "ANY" {
 			e.methods = []string{http.MethodGet, http.MethodPost}
 		}
-		e.path = strings.NewReplacer("{$}", "", "{name}", "host").Replace(e.path)
+		e.path = strings.NewReplacer("{$}", "", "{name}", "host", "{id}", "0").Replace(e.path)
 		all = append(all, e)
 	}
 	return all

@@ -171,7 +171,10 @@ func (q *queries) handler() (http.Handler, error) {
 	q.prometheus = promql.New(q.promqlOptions())
 	m.Handle("/api/v1/", q.prometheus)
 	m.Handle("/federate", q.prometheus)
-	m.Handle("/query", influxql.New(q.influxqlOptions()))
+	influx := influxql.New(q.influxqlOptions())
+	for _, path := range []string{"/query", "/api/v2/buckets", "/api/v2/buckets/", "/api/v2/orgs", "/api/v2/orgs/"} {
+		m.Handle(path, influx)
+	}
 	m.HandleFunc("/api/v2/query", influxql.RefuseFlux)
 	return m, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
@@ -56,7 +57,10 @@ type Limits struct {
 	Parallel      int   // visitors of one scan; default GOMAXPROCS
 }
 
-// New returns the handler of /query.
+// New returns the handler of /query, and of buckets and organizations below /api/v2.
 func New(options Options) http.Handler {
-	return newHandler(options)
+	h, m := newHandler(options), &endpoint.Mux{}
+	m.Handle("/query", h)
+	h.addResources(m)
+	return m
 }
