@@ -97,6 +97,7 @@ type metrics struct {
 	ports     [ports]portMetrics
 	drops     [dropCauses]atomic.Int64
 	exemplars [exemplarOutcomes]atomic.Int64
+	native    atomic.Int64 // histograms that were refused
 	failures  *failures
 	codes     [600]atomic.Int64 // HTTP answers by status
 	writes    *budget.Pool
@@ -105,7 +106,7 @@ type metrics struct {
 }
 
 type metricDescriptions struct {
-	points, exemplars, bytes, connections, connectionsTotal, drops, errors, requests, inFlight *prometheus.Desc
+	points, exemplars, native, bytes, connections, connectionsTotal, drops, errors, requests, inFlight *prometheus.Desc
 }
 
 func newMetrics(writes *budget.Pool, failures *failures) *metrics {
@@ -115,6 +116,7 @@ func newMetrics(writes *budget.Pool, failures *failures) *metrics {
 	m := &metrics{writes: writes, failures: failures, described: metricDescriptions{
 		points:           describe("points_total", "Points read, by what became of them; the outcomes add up to the points read.", "protocol", "outcome"),
 		exemplars:        describe("exemplars_total", "Exemplars read, by what became of them. Those that were kept are also those that were there already; refused are those of no series, with labels that are not allowed, or not wanted.", "outcome"),
+		native:           describe("native_histograms_refused_total", "Native histograms of remote writes, which are not stored: the answer names the remedy. They are among the refused points, too."),
 		bytes:            describe("bytes_total", "Bytes of bodies, chunks and datagrams, as sent.", "protocol"),
 		connections:      describe("connections", "Open connections.", "port"),
 		connectionsTotal: describe("connections_total", "Connections that arrived.", "port", "outcome"),
@@ -144,7 +146,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	d := &m.described
-	for _, desc := range []*prometheus.Desc{d.points, d.exemplars, d.bytes, d.connections, d.connectionsTotal, d.drops, d.errors, d.requests, d.inFlight} {
+	for _, desc := range []*prometheus.Desc{d.points, d.exemplars, d.native, d.bytes, d.connections, d.connectionsTotal, d.drops, d.errors, d.requests, d.inFlight} {
 		to <- desc
 	}
 	m.seconds.Describe(to)
@@ -167,6 +169,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for outcome := range exemplarOutcomes {
 		counter(d.exemplars, &m.exemplars[outcome], exemplarOutcomeNames[outcome])
 	}
+	counter(d.native, &m.native)
 	for p := range portUDP {
 		pm, name := &m.ports[p], portNames[p]
 		to <- prometheus.MustNewConstMetric(d.connections, prometheus.GaugeValue, float64(pm.open.Load()), name)

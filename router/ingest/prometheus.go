@@ -25,7 +25,9 @@ func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, fl *inFlightWrite
 		return err
 	}
 	fl.worker.batch.Extra = f.withoutReplica(fl.options.extra)
-	return parse.RemoteWrite(&fl.worker.batch, body, version, f.options.Limits.Line)
+	err = parse.RemoteWrite(&fl.worker.batch, body, version, f.options.Limits.Line)
+	f.metrics.native.Add(int64(fl.worker.batch.SkippedHistograms))
+	return err
 }
 
 // withoutReplica returns the extra labels of a remote write, which also take the label of Options.ReplicaLabel away.

@@ -50,6 +50,36 @@ func block(messages ...[]byte) string {
 	return string(snappy.Encode(nil, b))
 }
 
+// Native histograms are refused in words that say what to do, and counted; the samples beside them are written.
+func TestNativeHistograms(t *testing.T) {
+	histogram := protowire.AppendFixed64(protowire.AppendTag(nil, 3, protowire.Fixed64Type), math.Float64bits(2))
+	one := field(field(nil, 1, field(field(nil, 1, []byte("__name__")), 2, []byte("h"))), 4, histogram)
+	v1 := block(field(nil, 1, field(one, 4, histogram)), series1([]string{"__name__", "up"}, sample{1, 1000}))
+	var symbols []byte
+	for _, symbol := range []string{"", "__name__", "h"} {
+		symbols = field(symbols, 4, []byte(symbol))
+	}
+	v2 := block(field(symbols, 5, field(field(nil, 1, []byte{1, 2}), 3, histogram)))
+	for _, c := range []struct {
+		raw     string
+		refused float64
+		stored  []string
+	}{
+		{request("/api/v1/write", v1), 2, []string{"up{} 1000 1"}},
+		{request("/api/v1/write", v2, "Content-Type: application/x-protobuf;proto=io.prometheus.write.v2.Request"), 1, nil},
+	} {
+		r := start(t, nil)
+		response, body := r.post(t, c.raw)
+		if response.StatusCode != 400 || !strings.Contains(body, "native histograms are not stored") || !strings.Contains(body, "always_scrape_classic_histograms: true") {
+			t.Errorf("%d %s", response.StatusCode, body)
+		}
+		equalLines(t, "stored", r.stored(), c.stored)
+		if n := r.metric(t, "tickmesh_ingest_native_histograms_refused_total"); n != c.refused {
+			t.Errorf("%v are counted, not %v", n, c.refused)
+		}
+	}
+}
+
 func TestRemoteWrite(t *testing.T) {
 	stale := math.Float64frombits(0x7ff0000000000002)
 	v1 := block(

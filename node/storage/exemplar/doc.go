@@ -1,5 +1,5 @@
-// Package exemplar keeps the newest exemplars of a shard: a ring that is bounded in bytes, otherwise as Prometheus'
-// circular storage of exemplars.
+// Package exemplar keeps the newest exemplars of a shard: a ring for each database, all bounded in bytes together,
+// otherwise as Prometheus' circular storage of exemplars.
 //
 // A Ring is a function of the calls that change it, with no clock, so replicas that apply the same entries
 // have the same one. The bound is an argument of Add for that reason: it must come with an entry, not

@@ -22,8 +22,11 @@ func (r *Ring) Append(b []byte) []byte {
 	b = append(b, formVersion)
 	b = binary.AppendUvarint(b, r.entry)
 	b = binary.AppendUvarint(b, uint64(r.bound))
-	for i := range r.kept[r.first:] {
-		b = series.AppendExemplar(b, &r.kept[r.first+i])
+	for _, q := range r.databases {
+		all := q.all()
+		for i := range all {
+			b = series.AppendExemplar(b, &all[i])
+		}
 	}
 	return b
 }

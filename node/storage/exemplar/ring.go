@@ -18,17 +18,28 @@ var (
 	ErrOutOfOrder = errors.New("the exemplar is older than the newest one of its series")
 )
 
-// Ring keeps the newest exemplars. When it is full, those that came first make room. The zero
-// Ring is empty.
+// Ring keeps the newest exemplars. When it is full, the database that holds most makes room, by those of its exemplars that
+// came first: a database with less than an equal share loses none to others. The zero Ring is empty.
 type Ring struct {
-	entry   uint64 // the last one that changed it
-	bound   int64  // of bytes
-	bytes   int64  // of what is kept
-	first   int    // index in kept of the exemplar that came first
-	kept    []series.Exemplar
-	evicted int64 // that made room, since the ring was made or read
-	newest  map[string]*newest
+	entry     uint64 // the last one that changed it
+	bound     int64  // of bytes
+	bytes     int64  // of what is kept
+	count     int    // of exemplars
+	databases []*queue
+	evicted   int64 // that made room, since the ring was made or read
+	newest    map[string]*newest
 }
+
+// queue has the exemplars of a database, in the order in which they came.
+type queue struct {
+	database string
+	bytes    int64
+	first    int // index in kept of the exemplar that came first
+	kept     []series.Exemplar
+}
+
+// all returns the exemplars, which the queue shares.
+func (q *queue) all() []series.Exemplar { return q.kept[q.first:] }
 
 // newest is what Add must know of a series.
 type newest struct {
@@ -44,7 +55,7 @@ func (r *Ring) Entry() uint64 { return r.entry }
 func (r *Ring) Note(entry uint64) { r.entry = entry }
 
 // Len returns how many exemplars are kept.
-func (r *Ring) Len() int { return len(r.kept) - r.first }
+func (r *Ring) Len() int { return r.count }
 
 // Bytes returns about how much memory they take.
 func (r *Ring) Bytes() int64 { return r.bytes }
@@ -117,29 +128,59 @@ func (r *Ring) push(e series.Exemplar) {
 	e.Key = n.key
 	n.exemplar = e
 	n.count++
-	r.kept = append(r.kept, e)
+	q := r.queueOf(e.Key)
+	q.kept = append(q.kept, e)
+	q.bytes += bytesOf(&e)
 	r.bytes += bytesOf(&e)
+	r.count++
 }
 
-// evict removes the exemplars that came first until the others are within the bound.
+// queueOf returns the queue of a key's database.
+func (r *Ring) queueOf(key series.Key) *queue {
+	database, _, _, _ := key.Head()
+	at, found := slices.BinarySearchFunc(r.databases, string(database), func(q *queue, name string) int { return cmp.Compare(q.database, name) })
+	if !found {
+		r.databases = slices.Insert(r.databases, at, &queue{database: string(database)})
+	}
+	return r.databases[at]
+}
+
+// evict removes exemplars until the others are within the bound: the first of the database that holds most, of the first by name
+// where several do, so that all replicas agree.
 func (r *Ring) evict() {
 	for r.bytes > r.bound {
-		e := &r.kept[r.first]
-		r.release(e)
-		*e = series.Exemplar{}
-		r.first++
+		at := 0
+		for i, q := range r.databases {
+			if q.bytes > r.databases[at].bytes {
+				at = i
+			}
+		}
+		r.pop(r.databases[at])
 		r.evicted++
+		if r.databases[at].bytes == 0 {
+			r.databases = slices.Delete(r.databases, at, at+1)
+		}
 	}
-	if r.first > len(r.kept)/2 {
-		n := copy(r.kept, r.kept[r.first:])
-		clear(r.kept[n:])
-		r.kept, r.first = r.kept[:n], 0
+}
+
+// pop removes the exemplar of a database that came first.
+func (r *Ring) pop(q *queue) {
+	e := &q.kept[q.first]
+	q.bytes -= bytesOf(e)
+	r.release(e)
+	*e = series.Exemplar{}
+	q.first++
+	if q.first > len(q.kept)/2 {
+		n := copy(q.kept, q.kept[q.first:])
+		clear(q.kept[n:])
+		q.kept, q.first = q.kept[:n], 0
 	}
 }
 
 // release notes that an exemplar goes.
 func (r *Ring) release(e *series.Exemplar) {
 	r.bytes -= bytesOf(e)
+	r.count--
 	n := r.newest[string(e.Key)]
 	if n.count--; n.count == 0 {
 		delete(r.newest, string(e.Key))
@@ -148,27 +189,34 @@ func (r *Ring) release(e *series.Exemplar) {
 
 // Remove removes exemplars and returns how many they were.
 func (r *Ring) Remove(gone func(*series.Exemplar) bool) int {
-	all := r.kept[r.first:]
-	if !slices.ContainsFunc(all, func(e series.Exemplar) bool { return gone(&e) }) {
+	found := false
+	for _, q := range r.databases {
+		found = found || slices.ContainsFunc(q.all(), func(e series.Exemplar) bool { return gone(&e) })
+	}
+	if !found {
 		return 0
 	}
 	before := *r
 	*r = Ring{entry: before.entry, bound: before.bound, evicted: before.evicted}
-	for i := range all {
-		if !gone(&all[i]) {
-			r.push(all[i])
+	for _, q := range before.databases {
+		for _, e := range q.all() {
+			if !gone(&e) {
+				r.push(e)
+			}
 		}
 	}
-	return len(all) - r.Len()
+	return before.count - r.count
 }
 
 // Between returns the exemplars from a time to another, both inclusive, by key
 // and then in ascending time. Keys and labels are shared with the ring, which does not change them.
 func (r *Ring) Between(fromMs, toMs int64) []series.Exemplar {
 	var found []series.Exemplar
-	for _, e := range r.kept[r.first:] {
-		if fromMs <= e.TimeMs && e.TimeMs <= toMs {
-			found = append(found, e)
+	for _, q := range r.databases {
+		for _, e := range q.all() {
+			if fromMs <= e.TimeMs && e.TimeMs <= toMs {
+				found = append(found, e)
+			}
 		}
 	}
 	slices.SortStableFunc(found, func(a, b series.Exemplar) int { return cmp.Compare(string(a.Key), string(b.Key)) })

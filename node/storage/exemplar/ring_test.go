@@ -2,8 +2,10 @@ package exemplar
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -156,7 +158,7 @@ func TestRemoved(t *testing.T) {
 		for i := range random.IntN(60) {
 			_ = r.Add(7000, randomExemplar(random, int64(i)))
 		}
-		before, at := slices.Clone(r.kept[r.first:]), int64(random.IntN(60))
+		before, at := allOf(&r), int64(random.IntN(60))
 		gone := func(e *series.Exemplar) bool { return e.TimeMs < at }
 		if random.IntN(2) == 0 {
 			gone = func(e *series.Exemplar) bool {
@@ -165,11 +167,95 @@ func TestRemoved(t *testing.T) {
 		}
 		count := r.Remove(gone)
 		want := slices.DeleteFunc(slices.Clone(before), func(e series.Exemplar) bool { return gone(&e) })
-		if got := r.kept[r.first:]; !slices.EqualFunc(got, want, equal) || count != len(before)-len(want) {
+		if got := allOf(&r); !slices.EqualFunc(got, want, equal) || count != len(before)-len(want) {
 			t.Fatalf("%v, removed %d; want %v", got, count, want)
 		}
 		checkCounts(t, &r)
 		checkForm(t, &r)
+	}
+}
+
+// allOf returns what a ring keeps, by database and then as it came.
+func allOf(r *Ring) (all []series.Exemplar) {
+	for _, q := range r.databases {
+		all = append(all, q.all()...)
+	}
+	return all
+}
+
+// TestShares plays exemplars of several databases, one of which sends far more than the others, to a slow model: of a list of
+// all that came, the first of the database with most bytes goes while there are too many.
+func TestShares(t *testing.T) {
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 16))
+		var r Ring
+		var model []series.Exemplar
+		const bound = 9000
+		for step := range 500 {
+			database := []string{"", "greedy", "other"}[min(2, random.IntN(12))]
+			if random.IntN(3) > 0 {
+				database = "greedy"
+			}
+			e := series.Exemplar{
+				Key: series.AppendKey(nil, []byte(database), fmt.Append(nil, random.IntN(5)), nil), TimeMs: int64(step),
+				Labels: []series.ExemplarLabel{{Name: "trace_id", Value: strings.Repeat("x", 1+random.IntN(60))}},
+			}
+			if err := r.Add(bound, e); err != nil {
+				t.Fatal(err)
+			}
+			model = append(model, e)
+			for {
+				total, held := int64(0), map[string]int64{}
+				for i := range model {
+					database, _, _, _ := model[i].Key.Head()
+					held[string(database)] += bytesOf(&model[i])
+					total += bytesOf(&model[i])
+				}
+				if total <= bound {
+					break
+				}
+				most := slices.MinFunc(slices.Sorted(maps.Keys(held)), func(a, b string) int { return cmp.Compare(held[b], held[a]) })
+				at := slices.IndexFunc(model, func(e series.Exemplar) bool { database, _, _, _ := e.Key.Head(); return string(database) == most })
+				model = slices.Delete(model, at, at+1)
+			}
+			want := slices.Clone(model)
+			slices.SortStableFunc(want, func(a, b series.Exemplar) int {
+				first, _, _, _ := a.Key.Head()
+				second, _, _, _ := b.Key.Head()
+				return cmp.Compare(string(first), string(second))
+			})
+			if got := allOf(&r); !slices.EqualFunc(got, want, equal) {
+				t.Fatalf("seed %d, step %d: %v, want %v", seed, step, got, want)
+			}
+			checkCounts(t, &r)
+		}
+		checkForm(t, &r)
+	}
+}
+
+// A database that sends without end takes nothing of one that has less than its share.
+func TestNobodyIsCrowdedOut(t *testing.T) {
+	var r Ring
+	of := func(database string, n int) series.Exemplar {
+		return series.Exemplar{Key: series.AppendKey(nil, []byte(database), []byte("m"), nil), TimeMs: int64(n), Labels: []series.ExemplarLabel{{Name: "trace_id", Value: "1"}}}
+	}
+	for n := range 10 {
+		if err := r.Add(1<<20, of("small", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 100_000 {
+		if err := r.Add(1<<20, of("greedy", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := map[string]int{}
+	for _, e := range r.Between(math.MinInt64, math.MaxInt64) {
+		database, _, _, _ := e.Key.Head()
+		kept[string(database)]++
+	}
+	if kept["small"] != 10 || kept["greedy"] < 1000 {
+		t.Error(kept)
 	}
 }
 
@@ -178,7 +264,7 @@ func equal(a, b series.Exemplar) bool { return reflect.DeepEqual(a, b) }
 func checkCounts(t *testing.T, r *Ring) {
 	t.Helper()
 	counts, bytes := map[string]int{}, int64(0)
-	for _, e := range r.kept[r.first:] {
+	for _, e := range allOf(r) {
 		counts[string(e.Key)]++
 		bytes += bytesOf(&e)
 	}

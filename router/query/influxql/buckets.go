@@ -188,10 +188,10 @@ func (c *resourceCall) named() (string, error) {
 }
 
 // number returns a parameter.
-func (c *resourceCall) number(name string, most int) (int, error) {
+func (c *resourceCall) number(name string, least, most int) (int, error) {
 	n, err := strconv.Atoi(c.form.Get(name))
-	if err != nil || n < 0 || n > most {
-		return 0, invalid("%s is %q, and not a number from 0 to %d", name, c.form.Get(name), most)
+	if err != nil || n < least || n > most {
+		return 0, invalid("%s is %q, and not a number from %d to %d", name, c.form.Get(name), least, most)
 	}
 	return n, nil
 }
@@ -203,12 +203,12 @@ func listBuckets(c *resourceCall) error {
 	}
 	limit, offset := bucketsListed, 0
 	if c.form.Has("limit") {
-		if limit, err = c.number("limit", bucketsListedMost); err != nil {
+		if limit, err = c.number("limit", 1, bucketsListedMost); err != nil {
 			return err
 		}
 	}
 	if c.form.Has("offset") {
-		if offset, err = c.number("offset", 1<<30); err != nil {
+		if offset, err = c.number("offset", 0, 1<<30); err != nil {
 			return err
 		}
 	}
@@ -220,11 +220,17 @@ func listBuckets(c *resourceCall) error {
 		names = names[at+1:] // all, if there is none
 	}
 	names = names[min(offset, len(names)):]
+	links := map[string]string{"self": c.r.URL.RequestURI()}
+	if len(names) > limit {
+		names = names[:limit]
+		c.form.Set("offset", strconv.Itoa(offset+limit))
+		links["next"] = pathBuckets + "?" + c.form.Encode() // clients ask whether there is one
+	}
 	all := []bucket{}
-	for _, database := range names[:min(limit, len(names))] {
+	for _, database := range names {
 		all = append(all, c.bucketOf(database))
 	}
-	return c.answer(http.StatusOK, map[string]any{"buckets": all, "links": map[string]string{"self": c.r.URL.RequestURI()}})
+	return c.answer(http.StatusOK, map[string]any{"buckets": all, "links": links})
 }
 
 func showBucket(c *resourceCall) error {
