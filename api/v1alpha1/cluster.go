@@ -125,6 +125,12 @@ type TickMeshClusterSpec struct {
 	// change restarts the nodes one at a time.
 	// +optional
 	ForgetSeries bool `json:"forgetSeries,omitempty"`
+	// Memory of each node for exemplars, of which the newest are kept, at most 1Gi and an eighth of what series may take; 0: none are
+	// kept. Default: 16Mi. A change restarts the nodes one at a time.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="exemplarBytes must be from 0, which keeps none, to 1Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isInteger()",message="exemplarBytes must be a whole number of bytes, such as 32Mi"
+	// +optional
+	ExemplarBytes *resource.Quantity `json:"exemplarBytes,omitempty"`
 	// Bytes a second that a node sends to others, at most, and takes from them, when copies
 	// of shards move: at least 64Ki; 0: no limit. Default: 16Mi, half of what a good SD card
 	// writes. A change restarts the nodes one at a time.

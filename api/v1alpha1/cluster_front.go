@@ -13,6 +13,12 @@ type RoutersSpec struct {
 	// Let their number follow their load.
 	// +optional
 	Autoscaling *AutoscalingSpec `json:"autoscaling,omitempty"`
+	// Name of a Secret with the key mqtt.yaml, which says what brokers of MQTT, and which of their topics, are read, and with the files
+	// of passwords and certificates that it names, at /etc/tickmesh/mqtt. Routers take a change of it without a restart, and
+	// share what they subscribe to. Empty: none are read.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	MQTTSecretName string `json:"mqttSecretName,omitempty"`
 	// Processor and memory of each router. Default: requests of 100m and 256Mi, a limit of 640Mi.
 	// +kubebuilder:default={requests: {cpu: "100m", memory: "256Mi"}, limits: {memory: "640Mi"}}
 	// +optional

@@ -1350,6 +1350,11 @@ func (in *TickMeshClusterSpec) DeepCopyInto(out *TickMeshClusterSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ExemplarBytes != nil {
+		in, out := &in.ExemplarBytes, &out.ExemplarBytes
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.MoveRate != nil {
 		in, out := &in.MoveRate, &out.MoveRate
 		x := (*in).DeepCopy()

@@ -105,8 +105,9 @@ var specs = map[string]string{
   retention: 90d
   moveRate: 50Mi
   forgetSeries: true
+  exemplarBytes: 32Mi
   replaceAfter: 30m
-  routers: {autoscaling: {min: 2, max: 8, cpuPercent: 60}}
+  routers: {autoscaling: {min: 2, max: 8, cpuPercent: 60}, mqttSecretName: brokers}
   envoy: {replicas: 3, connectionsMax: 5000, accessLog: true}
   service:
     type: LoadBalancer

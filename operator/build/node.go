@@ -61,6 +61,9 @@ func nodeEnvironment(c *v1alpha1.TickMeshCluster, f Facts) []corev1.EnvVar {
 	if c.Spec.ForgetSeries {
 		env = append(env, corev1.EnvVar{Name: "TICKMESH_FORGET_SERIES", Value: "true"})
 	}
+	if c.Spec.ExemplarBytes != nil {
+		env = append(env, corev1.EnvVar{Name: "TICKMESH_EXEMPLAR_BYTES", Value: strconv.FormatInt(c.Spec.ExemplarBytes.Value(), 10)})
+	}
 	return append(env, envPodName())
 }
 

@@ -30,6 +30,9 @@ const (
 
 	volumeFrontTLS = "front-tls"
 	dirFrontTLS    = "/etc/tickmesh/front-tls"
+	volumeMQTT     = "mqtt"
+	dirMQTT        = "/etc/tickmesh/mqtt"
+	mqttFile       = "mqtt.yaml"
 	// initialNodesMax is how many nodes a new cluster waits for at most, so that its first
 	// map is spread over them. More join as they come.
 	initialNodesMax = 3
@@ -53,6 +56,9 @@ func RouterDeployment(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.Deployment {
 	}
 	p.addDatabases(f)
 	p.addAuth(c)
+	if secret := routers.MQTTSecretName; secret != "" {
+		p.addSecret(volumeMQTT, secret, dirMQTT)
+	}
 	probes(&p.container, PortHTTP, front != "", "/healthz", "/readyz")
 	d := deployment(c, f, p)
 	if EnvoyEnabled(c) {
@@ -153,6 +159,9 @@ func routerEnvironment(c *v1alpha1.TickMeshCluster, f Facts) []corev1.EnvVar {
 	env := peerEnvironment(c, f)
 	if !f.NoMetricsPort {
 		env = append(env, corev1.EnvVar{Name: "TICKMESH_METRICS_ADDR", Value: hostPort("", PortMetrics)})
+	}
+	if c.Spec.Routers.MQTTSecretName != "" { // older images pass over it
+		env = append(env, corev1.EnvVar{Name: "TICKMESH_MQTT_FILE", Value: dirMQTT + "/" + mqttFile})
 	}
 	return env
 }
