@@ -170,7 +170,7 @@ var directions = []direction{
 	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
 	{"router/metadata", []string{"api/kept", "api/shardmap"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "what metrics mean knows no language"},
 	{"router/query/influxql/compile", []string{"router/query/influxql/load"}, []string{"os", "net"}, "statements are checked as text: nothing is read"},
-	{"router/query", []string{"api/jsontext", "api/endpoint", "api/exactsum", "api/guard", "api/series", "api/scan", "router/query", "router/metadata", "api/access", "api/processor"}, nil, "queries know no ingest"},
+	{"router/query", []string{"api/columnar", "api/jsontext", "api/endpoint", "api/exactsum", "api/guard", "api/series", "api/scan", "router/query", "router/metadata", "api/access", "api/processor"}, nil, "queries know no ingest"},
 }
 
 func TestImportDirections(t *testing.T) {
