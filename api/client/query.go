@@ -53,6 +53,7 @@ type Chunk struct {
 	Sum, Min, Max, First, Last []float64
 	Count                      []int64
 	Digest                     []uint64 // see scan.AggregateDigest
+	Hidden                     []int64  // see scan.AggregateHidden
 }
 
 // Query returns the chunks of an answer as they arrive. An error is the last thing that
@@ -102,7 +103,7 @@ func chunkOf(m *tickmeshv1.SeriesChunk, series **Series) (*Chunk, error) {
 	}
 	return &Chunk{
 		Series: *series, TimesMs: columns.Times, Values: columns.Values, Count: columns.Count,
-		Sum: columns.Sum, Min: columns.Min, Max: columns.Max, First: columns.First, Last: columns.Last, Digest: columns.Digest,
+		Sum: columns.Sum, Min: columns.Min, Max: columns.Max, First: columns.First, Last: columns.Last, Digest: columns.Digest, Hidden: columns.Hidden,
 	}, nil
 }
 

@@ -64,9 +64,12 @@ const (
 	AggregateMax
 	AggregateFirst
 	AggregateLast
-	// AggregateDigest is DigestSamples of the window's samples. It goes with AggregateCount
-	// only, and NaN counts for both.
+	// AggregateDigest is DigestSamples of the window's samples. It goes with AggregateCount and
+	// AggregateHidden only, and NaN counts for the first two.
 	AggregateDigest
+	// AggregateHidden is how many numbers other aggregates of the window's whole hours, in UTC, tell of that are not among its
+	// samples, as of an hour before a cut of raw the last sample is kept. It goes with AggregateDigest.
+	AggregateHidden
 )
 
 // Windows asks for aggregates by fixed window instead of samples: window n is
@@ -218,7 +221,7 @@ type Chunk struct {
 	Values []float64
 
 	Sum, Min, Max, First, Last []float64
-	Count                      []int64
+	Count, Hidden              []int64
 	Digest                     []uint64
 	Sums                       []exactsum.Sum // large forms are the scan's: they are merged, not kept
 	Series                     int64          // of a group that was folded; 0: this is one series

@@ -19,6 +19,7 @@ func SetColumns(m *tickmeshv1.Columns, c *scan.Chunk) {
 	m.Firsts = append(m.Firsts[:0], c.First...)
 	m.Lasts = append(m.Lasts[:0], c.Last...)
 	m.Digests = append(m.Digests[:0], c.Digest...)
+	m.Hidden = append(m.Hidden[:0], c.Hidden...)
 }
 
 // SetChunk sets the columns of c to those of the message: Times in memory that c
@@ -32,8 +33,8 @@ func SetChunk(c *scan.Chunk, m *tickmeshv1.Columns) error {
 	c.Values, c.Count = orNil(m.GetValues()), orNil(m.GetCounts())
 	c.Sum, c.Min, c.Max = orNil(m.GetSums()), orNil(m.GetMins()), orNil(m.GetMaxs())
 	c.First, c.Last = orNil(m.GetFirsts()), orNil(m.GetLasts())
-	c.Digest = orNil(m.GetDigests())
-	for _, n := range [...]int{len(c.Values), len(c.Sum), len(c.Count), len(c.Min), len(c.Max), len(c.First), len(c.Last), len(c.Digest)} {
+	c.Digest, c.Hidden = orNil(m.GetDigests()), orNil(m.GetHidden())
+	for _, n := range [...]int{len(c.Values), len(c.Sum), len(c.Count), len(c.Min), len(c.Max), len(c.First), len(c.Last), len(c.Digest), len(c.Hidden)} {
 		if n != 0 && n != len(c.Times) {
 			return fmt.Errorf("%w: columns of %d and %d entries", ErrInvalid, len(c.Times), n)
 		}

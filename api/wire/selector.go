@@ -91,7 +91,7 @@ func FromWindows(w *scan.Windows) *tickmeshv1.Windows {
 
 // aggregatesCount is the number of functions that a window can carry; bit n of
 // scan.Aggregate is value n+1 of the message.
-const aggregatesCount = 7
+const aggregatesCount = 8
 
 // ToWindows returns the windows of a message; nil for nil. Errors: ErrInvalid.
 func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
@@ -111,8 +111,12 @@ func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
 	if w.Aggregates == 0 {
 		return nil, fmt.Errorf("%w: windows without aggregates", ErrInvalid)
 	}
-	if w.Aggregates&scan.AggregateDigest != 0 && w.Aggregates&^(scan.AggregateDigest|scan.AggregateCount) != 0 {
-		return nil, fmt.Errorf("%w: digests of windows go with their numbers of samples only", ErrInvalid)
+	const besideDigest = scan.AggregateCount | scan.AggregateHidden
+	switch digest := w.Aggregates&scan.AggregateDigest != 0; {
+	case digest && w.Aggregates&^(scan.AggregateDigest|besideDigest) != 0:
+		return nil, fmt.Errorf("%w: digests of windows go with their numbers of samples, and hidden ones, only", ErrInvalid)
+	case !digest && w.Aggregates&scan.AggregateHidden != 0:
+		return nil, fmt.Errorf("%w: hidden numbers of windows go with digests only", ErrInvalid)
 	}
 	return w, nil
 }

@@ -26,7 +26,7 @@ func SnapshotFolder(dataDir, name string) string { return path.Join(dataDir, dir
 // Errors: ErrStalled when a shard has entries that the disk did not let be applied, pagelog.ErrTooManyGenerations when flushes
 // are far behind, that of the context, and those of the disk, of which vfs.IsNoLink knows some. The folder is gone then.
 func (e *Engine) Snapshot(ctx context.Context, name string) error {
-	if err := e.sealAhead(ctx); err != nil {
+	if err := e.SealAhead(ctx); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	dir := SnapshotFolder(e.dir, name)
@@ -37,9 +37,9 @@ func (e *Engine) Snapshot(ctx context.Context, name string) error {
 	return err
 }
 
-// sealAhead seals most of what is hot while flushes can go on, which takeSnapshot keeps waiting: all that is hot may be more
+// SealAhead seals most of what is hot while flushes can go on, which takeSnapshot keeps waiting: all that is hot may be more
 // than the page log has generations for, and then writes would be refused.
-func (e *Engine) sealAhead(ctx context.Context) error {
+func (e *Engine) SealAhead(ctx context.Context) error {
 	for _, s := range e.shards {
 		err := s.sealInParts(func() error {
 			err := e.AwaitFlush(ctx)

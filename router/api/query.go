@@ -229,7 +229,7 @@ func chunkPart(c *scan.Chunk, from, to int) scan.Chunk {
 	return scan.Chunk{
 		Times: c.Times[from:to], Values: cut(c.Values, from, to), Count: cut(c.Count, from, to),
 		Sum: cut(c.Sum, from, to), Min: cut(c.Min, from, to), Max: cut(c.Max, from, to),
-		First: cut(c.First, from, to), Last: cut(c.Last, from, to), Digest: cut(c.Digest, from, to),
+		First: cut(c.First, from, to), Last: cut(c.Last, from, to), Digest: cut(c.Digest, from, to), Hidden: cut(c.Hidden, from, to),
 	}
 }
 

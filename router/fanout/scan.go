@@ -419,7 +419,7 @@ func (r *scanRun) complete(c *scan.Chunk) error {
 		}{
 			{scan.AggregateSum, len(c.Sum)}, {scan.AggregateCount, len(c.Count)}, {scan.AggregateMin, len(c.Min)},
 			{scan.AggregateMax, len(c.Max)}, {scan.AggregateFirst, len(c.First)}, {scan.AggregateLast, len(c.Last)},
-			{scan.AggregateDigest, len(c.Digest)},
+			{scan.AggregateDigest, len(c.Digest)}, {scan.AggregateHidden, len(c.Hidden)},
 		} {
 			missing = missing || w.Aggregates&column.asked != 0 && column.length != n
 		}
@@ -447,5 +447,8 @@ func skip(c *scan.Chunk, timeMs int64) {
 	}
 	if c.Digest != nil {
 		c.Digest = c.Digest[n:]
+	}
+	if c.Hidden != nil {
+		c.Hidden = c.Hidden[n:]
 	}
 }

@@ -316,6 +316,7 @@ func windowChunk(samples []series.Sample, w *scan.Windows) *scan.Chunk {
 		appendIf(&c.First, w, scan.AggregateFirst, values[0])
 		appendIf(&c.Last, w, scan.AggregateLast, values[len(values)-1])
 		appendIf(&c.Digest, w, scan.AggregateDigest, digests[start])
+		appendIf(&c.Hidden, w, scan.AggregateHidden, 0)
 	}
 	return c
 }

@@ -127,6 +127,7 @@ func (w *Writers) writer(p segment.Partition) (*segment.Writer, error) {
 	}
 	options := w.options(p)
 	options.Rollups = p.EndMs-p.StartMs >= segment.DayMs // no merge may come for days
+	options.Digests = true                               // backups ask for those of what was written a moment ago
 	writer, err := segment.Create(options)
 	if err != nil {
 		return nil, err

@@ -153,6 +153,8 @@ func (r *Reader) decode(state *cursorState) error {
 		}
 		return err
 	}
+	r.decodedSamples += int64(b.points.Len())
+	r.decodedBytes += int64(state.block.Bytes)
 	hidePoints(&b.points, 0, state.hidden)
 	c.points += b.points.Len()
 	return nil

@@ -29,6 +29,8 @@ type Reader struct {
 	turn            chan struct{} // of the account: who has a long series; nil: nothing is charged
 	inTurn          bool
 
+	decodedSamples, decodedBytes int64
+
 	rollup rollupReader
 	*readerMemory
 }
@@ -78,6 +80,8 @@ func (r *Reader) Close() {
 	r.End()
 	r.leaveLong()
 	r.leaveSegments(0)
+	r.source.decoded.samples.Add(r.decodedSamples)
+	r.source.decoded.bytes.Add(r.decodedBytes)
 	r.source.keepMemory(r.readerMemory)
 	r.readerMemory = nil
 }
@@ -310,6 +314,8 @@ func (r *Reader) decodePage(c chainPage, stones []*manifest.Tombstone) error {
 	if err := codec.DecodePagePoints(r.payloads[c.from:c.to], &r.overlay); err != nil {
 		return err
 	}
+	r.decodedSamples += int64(r.overlay.Len() - before)
+	r.decodedBytes += int64(c.to - c.from)
 	if err := r.CheckHeld(r.overlay.Len()); err != nil {
 		return err
 	}

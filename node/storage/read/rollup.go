@@ -14,12 +14,14 @@ import (
 
 // rollupPlan describes how windows, or the ends of hours or days, are made of rollups. The zero value makes none of any.
 type rollupPlan struct {
-	widthMs int64 // of the rollups: segment.HourMs or segment.DayMs; 0: none are used
-	sums    bool  // sums are wanted
-	ends    bool  // first and last values are wanted
-	digests bool  // of days, which are recorded beside the rollups
-	windows *scan.Windows
-	thinned bool // of each hour the last sample is kept, so that rollups only tell of all
+	widthMs  int64 // of the rollups: segment.HourMs or segment.DayMs; 0: none are used
+	sums     bool  // sums are wanted
+	ends     bool  // first and last values are wanted
+	digests  bool  // of days
+	recorded bool  // they may be those that are recorded beside the rollups
+	hidden   bool  // they tell how many numbers are hidden, too
+	windows  *scan.Windows
+	thinned  bool // of each hour the last sample is kept, so that rollups only tell of all
 
 	endsOfMs int64 // no windows are wanted, but the ends of hours or days, on days that are whole: see planEnds; 0: windows
 }
@@ -31,8 +33,10 @@ func (p *rollupPlan) servedBy(m *segment.Meta) bool {
 		return false
 	case p.endsOfMs > 0:
 		return endsIn(m, p.endsOfMs) && endsAreLess(m, p.endsOfMs)
+	case p.digests && p.thinned:
+		return p.recorded && m.DayDigests && m.Thinned && m.HourEnds
 	case p.digests:
-		return m.DayDigests
+		return p.recorded && m.DayDigests
 	default:
 		return m.Rollups && (m.ScanSums || !p.sums) && (!p.ends || endsIn(m, p.widthMs))
 	}
@@ -67,9 +71,6 @@ func (p *rollupPlan) prefetch(reader *segment.Reader, ref series.Ref, fromMs int
 
 // read appends the rollups of a segment that start in [fromMs, toMs].
 func (p *rollupPlan) read(dst []segment.Rollup, reader *segment.Reader, ref series.Ref, fromMs, toMs int64) ([]segment.Rollup, error) {
-	if p.digests {
-		return reader.DayDigests(dst, ref.Shard, uint32(ref.ID), fromMs, toMs)
-	}
 	before := len(dst)
 	dst, err := reader.Rollups(dst, ref.Shard, uint32(ref.ID), fromMs, toMs, p.widthMs)
 	if hours := dst[before:]; err == nil && p.hourEnds() && len(hours) > 0 {
@@ -93,7 +94,8 @@ func planRollups(w *scan.Windows) rollupPlan {
 	days := w.WidthMs%segment.DayMs == 0 && w.OriginMs%segment.DayMs == 0
 	switch {
 	case p.digests:
-		if days && w.RecordedDigests {
+		p.recorded, p.hidden = w.RecordedDigests, w.Aggregates&scan.AggregateHidden != 0
+		if days && (p.recorded || p.hidden) {
 			p.widthMs = segment.DayMs
 		}
 	case days, p.ends && w.WidthMs >= 2*segment.DayMs:
@@ -114,6 +116,7 @@ type rollupReader struct {
 	rollups []segment.Rollup
 	thinned []segment.Rollup // hours of thinned files, where others have samples at about the same time
 	days    []segment.Rollup // digests, beside the rollups of hours
+	digests digestReader
 }
 
 // readWindowed is read for windows, and for the ends of hours or days: whole hours or days of which the rollups of one
@@ -175,6 +178,12 @@ func (r *Reader) readRolled(ref series.Ref, within segment.TimeRange, plan rollu
 		return err
 	}
 	err = r.source.Lacks(r.Version, ref.Shard, within)
+	if err == nil && plan.digests {
+		if err = r.readDigests(ref, stones, within, plan, emit, emitRollups); err != nil {
+			r.source.o.Files.NoteDamage(ref.Shard, err)
+		}
+		return err
+	}
 	if err == nil && plan.thinned && plan.widthMs == segment.DayMs && (len(r.overlay.Times) > 0 || r.overlaps(ref.Shard, fromMs, toMs)) {
 		plan.widthMs = segment.HourMs // a day of which several tell is added up from its hours
 	}
@@ -182,6 +191,7 @@ func (r *Reader) readRolled(ref series.Ref, within segment.TimeRange, plan rollu
 		err = r.findClean(ref, stones, within, plan)
 	}
 	if err == nil && plan.thinned {
+		r.rollup.thinned = r.rollup.thinned[:0]
 		err = r.findThinned(ref, stones, within)
 	}
 	if err == nil {
@@ -339,9 +349,6 @@ func (r *Reader) readRollups(ref series.Ref, s segment.ExactSpan, plan rollupPla
 	for from := s.FromMs; from < s.ToMs; from = *at {
 		to := min(s.ToMs, from+RollupsAtOnce*plan.widthMs)
 		rollups, err := plan.read(x.rollups[:0], reader, ref, from, to-1)
-		if plan.digests && err == nil && from == s.FromMs && to == s.ToMs {
-			err = compareSamples(reader, ref, s, rollups)
-		}
 		var corrupt *segment.CorruptError
 		if errors.As(err, &corrupt) {
 			if reader.NoteRollupDamage(ref.Shard) {

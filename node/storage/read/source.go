@@ -64,6 +64,7 @@ type Source struct {
 	locals sync.Pool // of *[]uint32, of selections that have ended
 
 	scans, samples, rollups atomic.Int64
+	decoded                 struct{ samples, bytes atomic.Int64 }
 }
 
 // The engine's source is that of a node's scans.
@@ -78,16 +79,24 @@ func NewSource(o Options) *Source {
 type Stats struct {
 	Scans, ScannedSamples int64
 	ScannedRollups        int64 // hours and days of a series of which a rollup or digest was read, and no sample
+
+	DecodedSamples, DecodedBytes int64 // of blocks of segments and of pages, by readers that have ended
 }
 
 // Plus returns the sums of the counters of two.
 func (s Stats) Plus(o Stats) Stats {
-	return Stats{s.Scans + o.Scans, s.ScannedSamples + o.ScannedSamples, s.ScannedRollups + o.ScannedRollups}
+	return Stats{
+		s.Scans + o.Scans, s.ScannedSamples + o.ScannedSamples, s.ScannedRollups + o.ScannedRollups,
+		s.DecodedSamples + o.DecodedSamples, s.DecodedBytes + o.DecodedBytes,
+	}
 }
 
 // Stats returns the present figures.
 func (s *Source) Stats() Stats {
-	return Stats{Scans: s.scans.Load(), ScannedSamples: s.samples.Load(), ScannedRollups: s.rollups.Load()}
+	return Stats{
+		Scans: s.scans.Load(), ScannedSamples: s.samples.Load(), ScannedRollups: s.rollups.Load(),
+		DecodedSamples: s.decoded.samples.Load(), DecodedBytes: s.decoded.bytes.Load(),
+	}
 }
 
 // Lacks returns the error of a range of a shard that a segment which is missing in a

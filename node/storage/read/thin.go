@@ -103,7 +103,7 @@ func (r *Reader) readThinned(ref series.Ref, fromMs, toMs, thinMs int64, emit fu
 
 // readThinnedWindows is readWindowed for a range before the cut. Hours that the range cuts come as samples.
 func (r *Reader) readThinnedWindows(ref series.Ref, within segment.TimeRange, plan rollupPlan, emit func([]int64, []float64) error, emitRollups func([]segment.Rollup) error) error {
-	if plan.widthMs == 0 || plan.digests || plan.endsOfMs > 0 {
+	if plan.widthMs == 0 || plan.endsOfMs > 0 {
 		return r.Read(ref, within.FromMs, within.ToMs, emit)
 	}
 	if hour := segment.HourOf(within.FromMs); hour.FromMs < within.FromMs {
@@ -117,7 +117,11 @@ func (r *Reader) readThinnedWindows(ref series.Ref, within segment.TimeRange, pl
 	if hour := segment.HourOf(within.ToMs); hour.ToMs > within.ToMs {
 		cut.FromMs, within.ToMs = hour.FromMs, hour.FromMs-1
 	}
-	if err := r.readWholeHours(ref, within, plan, emit, emitRollups); err != nil {
+	whole := r.readWholeHours
+	if plan.digests {
+		whole = r.readDigestHours
+	}
+	if err := whole(ref, within, plan, emit, emitRollups); err != nil {
 		return err
 	}
 	if cut.FromMs > cut.ToMs {

@@ -51,14 +51,17 @@ func (t *toldHours) rollup() (r segment.Rollup, ok bool) {
 			Ends: segment.Ends{First: h.First, Last: h.Last, FirstMs: h.StartMs, LastMs: h.TimeMs},
 		}, true
 	}
-	numbers := int64(0)
-	for _, v := range t.values {
+	r, ok = t.recorded(t.hourMs)
+	return r, ok && r.Count > countNumbers(t.values)
+}
+
+func countNumbers(values []float64) (n int64) {
+	for _, v := range values {
 		if !math.IsNaN(v) {
-			numbers++
+			n++
 		}
 	}
-	r, ok = t.recorded(t.hourMs)
-	return r, ok && r.Count > numbers
+	return n
 }
 
 // addWhole takes samples of an hour that is whole.
@@ -103,10 +106,9 @@ func (f *hourFilter) endTold() error {
 	return t.emit(t.one[:])
 }
 
-// findThinned sets rollup.thinned to the hours of which thinned files have rollups where the range is read as samples.
+// findThinned adds to rollup.thinned the hours of which thinned files have rollups where the range is read as samples.
 func (r *Reader) findThinned(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange) error {
 	x := &r.rollup
-	x.thinned = x.thinned[:0]
 	for _, i := range r.candidates(ref.Shard, within.FromMs, within.ToMs) {
 		reader := r.Version.Segments[i]
 		m := reader.Meta()

@@ -29,6 +29,7 @@ type windower struct {
 	max       float64
 	count     int64
 	digest    uint64
+	hidden    int64
 }
 
 // windowsInChunkMax bounds the windows that are gathered before they are visited.
@@ -49,7 +50,7 @@ func (w *windower) clear() {
 	c := &w.chunk
 	c.Times, c.Count = c.Times[:0], c.Count[:0]
 	c.Sum, c.Min, c.Max, c.First, c.Last = c.Sum[:0], c.Min[:0], c.Max[:0], c.First[:0], c.Last[:0]
-	c.Digest = c.Digest[:0]
+	c.Digest, c.Hidden = c.Digest[:0], c.Hidden[:0]
 }
 
 // full reports whether the closed windows should be visited before more is added.
@@ -84,7 +85,7 @@ func (w *windower) start(timeMs int64) {
 		w.startMs = w.spec.OriginMs + floorTo(timeMs-w.spec.OriginMs, w.spec.WidthMs)
 	}
 	w.endMs = w.startMs + w.spec.WidthMs
-	w.open, w.count, w.digest = true, 0, 0
+	w.open, w.count, w.digest, w.hidden = true, 0, 0, 0
 	w.sum, w.daySum, w.hourSum = 0, 0, 0
 	w.min, w.max = math.Inf(1), math.Inf(-1)
 }
@@ -118,6 +119,7 @@ func (w *windower) addRollup(r *segment.Rollup) {
 	w.last = r.Last
 	w.count += r.Count
 	w.digest += r.Digest
+	w.hidden += r.Hidden
 	w.hourSum += r.Sum
 	if r.Min < w.min {
 		w.min = r.Min
@@ -224,5 +226,8 @@ func (w *windower) flush() {
 	}
 	if want&scan.AggregateDigest != 0 {
 		c.Digest = append(c.Digest, w.digest)
+	}
+	if want&scan.AggregateHidden != 0 {
+		c.Hidden = append(c.Hidden, w.hidden)
 	}
 }

@@ -60,7 +60,7 @@ func (x *ExactSpans) Find(dst []ExactSpan, readers []*Reader, cursor func(reader
 			}
 			if n := len(x.touched); n > first && from <= x.touched[n-1].ToMs {
 				last := &x.touched[n-1]
-				last.ToMs, last.Samples = to, sumOfKnown(last.Samples, samples)
+				last.ToMs, last.Samples = to, SumOfKnown(last.Samples, samples)
 				continue
 			}
 			x.touched = append(x.touched, ExactSpan{from, to, i, samples})
@@ -72,7 +72,8 @@ func (x *ExactSpans) Find(dst []ExactSpan, readers []*Reader, cursor func(reader
 	return x.appendLone(dst, func(reader int) bool { return useful(&readers[reader].meta) }), nil
 }
 
-func sumOfKnown(a, b int64) int64 {
+// SumOfKnown returns the sum of two numbers of samples, or SamplesUnknown.
+func SumOfKnown(a, b int64) int64 {
 	if a == SamplesUnknown || b == SamplesUnknown {
 		return SamplesUnknown
 	}

@@ -64,7 +64,7 @@ func Merge(ctx context.Context, inputs []*Reader, o MergeOptions) ([]Meta, error
 	if err := o.take(inputs); err != nil {
 		return nil, err
 	}
-	m := &merger{ctx: ctx, o: &o, inputs: make([]input, len(inputs))}
+	m := &merger{ctx: ctx, o: &o, inputs: make([]input, len(inputs)), carrier: carrier{on: o.Digests}}
 	for i, r := range inputs {
 		m.inputs[i].start(r, 0, r.meta.Shards)
 		if o.SkipShard != nil {
@@ -102,6 +102,7 @@ func (o *MergeOptions) take(inputs []*Reader) error {
 		o.SequenceHigh = max(o.SequenceHigh, m.SequenceHigh)
 	}
 	o.Thinned = o.ThinBefore != nil || slices.ContainsFunc(inputs, func(r *Reader) bool { return r.meta.Thinned })
+	o.Digests = o.carries(inputs)
 	prefix := namePrefix(&Meta{Partition: o.Partition, Level: o.Level, SequenceLow: o.SequenceLow, SequenceHigh: o.SequenceHigh})
 	for _, r := range inputs {
 		if namePrefix(&r.meta) == prefix {
@@ -126,6 +127,7 @@ type merger struct {
 	outputs []Meta
 	encoded []byte // scratch
 	thinner thinner
+	carrier carrier
 
 	// What the current shard's digest is: that of the inputs less what is
 	// dropped. See digest in FORMAT.md.
@@ -225,7 +227,9 @@ func (m *merger) splitOutput() error {
 		return nil
 	}
 	var err error
-	m.w, err = Create(m.o.Options)
+	if m.w, err = Create(m.o.Options); err == nil {
+		m.w.section.carried = true // or there are none, or rollups make them
+	}
 	return err
 }
 
@@ -264,6 +268,7 @@ type input struct {
 	decoded bool
 	hidden  []TimeRange
 	hours   hourRecords // of a thinned one
+	days    dayDigestWalker
 }
 
 // has reports whether the input has more of a series.

@@ -23,10 +23,15 @@ func (m *merger) mergeSeries(shard uint16, id uint32) error {
 		}
 	}
 	m.thinner.begin(m.o.ThinBefore, shard, id)
+	if err := m.carrier.begin(m, id); err != nil {
+		return err
+	}
 	for {
 		in, nextMs := m.pick(shard, id)
 		if in == nil {
-			return m.endThinned()
+			err := m.endThinned()
+			m.carrier.end(m)
+			return err
 		}
 		if err := m.step(in, shard, id, nextMs); err != nil {
 			return err
@@ -128,6 +133,7 @@ func (m *merger) add(shard uint16, id uint32, c *codec.Columns) error {
 func (m *merger) drop(id uint32, c *codec.Columns, n int) {
 	gone := columnsBetween(c, 0, n)
 	m.digest -= digestColumns(id, &gone)
+	m.carrier.drop(&gone)
 }
 
 // copyable reports whether the whole current block may go into the output as it is

@@ -21,6 +21,7 @@ type Rollup struct {
 	Count         int64
 	Min, Max, Sum float64
 	Digest        uint64 // of DayDigests, which tell no other aggregate but Count
+	Hidden        int64  // see scan.AggregateHidden; set by no segment
 	Ends                 // of days of segments with Meta.DayRollups, and what Reader.HourEnds sets; else zero
 }
 
@@ -366,11 +367,33 @@ func (b *rollupBuilder) closeDay() {
 		b.days = append(b.days, r)
 	}
 	b.dayEnds.known = false
+	b.digest.startMs = b.day.startMs
+	b.closeDigest()
+	b.day.count, b.day.scanSum = 0, 0
+}
+
+// closeDigest ends the digest of the open day.
+func (b *rollupBuilder) closeDigest() {
 	if b.digest.samples > 0 {
-		b.digest.startMs = b.day.startMs
 		b.digests = append(b.digests, b.digest)
 	}
-	b.day.count, b.day.scanSum, b.digest = 0, 0, dayDigest{}
+	b.digest = dayDigest{}
+}
+
+// foldDigests takes samples into the digests of their days, and into nothing else.
+func (b *rollupBuilder) foldDigests(c *codec.Columns) {
+	for rest := *c; rest.Len() > 0; {
+		startMs := floorTo(rest.Times[0], DayMs)
+		if startMs != b.digest.startMs {
+			b.closeDigest()
+			b.digest.startMs = startMs
+		}
+		n := max(1, hourEnd(rest.Times, startMs+DayMs)) // at the end of time the sum wraps around
+		b.setValues(&rest, n)
+		b.digest.samples += int64(n)
+		b.digest.sum += scan.DigestSamples(rest.Times[:n], b.values)
+		rest = columnsBetween(&rest, n, rest.Len())
+	}
 }
 
 // close ends the series.

@@ -22,6 +22,7 @@ type sectionWriter struct {
 	open    bool // a series is open
 	id      uint32
 	lastMs  int64 // of the last sample added
+	carried bool  // the digests of days come from a merge's inputs, see Merge
 	pending codec.Columns
 	entry   []blockRef // blocks of the series that the index does not have yet
 	body    []byte     // scratch
@@ -69,8 +70,12 @@ func (s *sectionWriter) beginSeries(id uint32) error {
 
 // add takes samples that go on where the series ended.
 func (s *sectionWriter) add(c *codec.Columns) error {
-	if s.meta.Rollups {
+	switch {
+	case s.meta.Rollups:
 		s.foldRollups(c, false)
+	case s.meta.DayDigests && !s.carried:
+		s.rollups.foldDigests(c)
+		s.commitPieces()
 	}
 	return s.store(c)
 }
@@ -270,6 +275,9 @@ func (s *sectionWriter) endSeries() error {
 	if s.meta.Rollups {
 		s.rollups.close()
 		s.commitRollups()
+	}
+	if s.meta.DayDigests {
+		s.rollups.closeDigest()
 		s.commitDayDigests()
 	}
 	return s.out.err

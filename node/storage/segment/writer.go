@@ -22,6 +22,7 @@ type Options struct {
 	Dense                     bool // encode for size
 	Thinned                   bool // with Rollups: samples may be left out of which the rollups tell, see MergeOptions.ThinBefore
 	Rollups                   bool // build rollups by hour and, of a partition of a day or more, by day; and digests by day
+	Digests                   bool // build digests by day, also without rollups
 
 	// Yield, if not nil, is called after each block, so that others may have the processor.
 	Yield func()
@@ -34,7 +35,7 @@ type Options struct {
 func (o *Options) meta() (Meta, error) {
 	m := Meta{
 		Partition: o.Partition, Level: o.Level, SequenceLow: o.SequenceLow, SequenceHigh: o.SequenceHigh,
-		BlockSamples: o.BlockSamples, Dense: o.Dense, Rollups: o.Rollups, ScanSums: o.Rollups, DayDigests: o.Rollups,
+		BlockSamples: o.BlockSamples, Dense: o.Dense, Rollups: o.Rollups, ScanSums: o.Rollups, DayDigests: o.Rollups || o.Digests,
 		DayRollups: o.Rollups && o.HasDays(), HourEnds: o.Rollups, Thinned: o.Thinned,
 	}
 	if m.BlockSamples == 0 {

@@ -128,6 +128,9 @@ const (
 	// A digest of times and bits of all samples, NaN too; goes with COUNT only, which
 	// then counts NaN. Sums of digests of parts, modulo 2^64, are that of the whole.
 	Aggregate_AGGREGATE_DIGEST Aggregate = 7
+	// How many numbers other aggregates of the window's whole hours (UTC) tell of that are not among
+	// its samples: more than 0 only before the time of raw. It goes with DIGEST.
+	Aggregate_AGGREGATE_HIDDEN Aggregate = 8
 )
 
 // Enum value maps for Aggregate.
@@ -141,6 +144,7 @@ var (
 		5: "AGGREGATE_FIRST",
 		6: "AGGREGATE_LAST",
 		7: "AGGREGATE_DIGEST",
+		8: "AGGREGATE_HIDDEN",
 	}
 	Aggregate_value = map[string]int32{
 		"AGGREGATE_UNSPECIFIED": 0,
@@ -151,6 +155,7 @@ var (
 		"AGGREGATE_FIRST":       5,
 		"AGGREGATE_LAST":        6,
 		"AGGREGATE_DIGEST":      7,
+		"AGGREGATE_HIDDEN":      8,
 	}
 )
 
@@ -489,7 +494,9 @@ type Columns struct {
 	// Last values of windows.
 	Lasts []float64 `protobuf:"fixed64,8,rep,packed,name=lasts,proto3" json:"lasts,omitempty"`
 	// Digests of windows.
-	Digests       []uint64 `protobuf:"fixed64,9,rep,packed,name=digests,proto3" json:"digests,omitempty"`
+	Digests []uint64 `protobuf:"fixed64,9,rep,packed,name=digests,proto3" json:"digests,omitempty"`
+	// Hidden numbers of windows.
+	Hidden        []int64 `protobuf:"varint,10,rep,packed,name=hidden,proto3" json:"hidden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,6 +590,13 @@ func (x *Columns) GetLasts() []float64 {
 func (x *Columns) GetDigests() []uint64 {
 	if x != nil {
 		return x.Digests
+	}
+	return nil
+}
+
+func (x *Columns) GetHidden() []int64 {
+	if x != nil {
+		return x.Hidden
 	}
 	return nil
 }
@@ -782,7 +796,7 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"series_max\x18\x01 \x01(\x03R\tseriesMax\x12\x1f\n" +
 	"\vsamples_max\x18\x02 \x01(\x03R\n" +
 	"samplesMax\x12\x1b\n" +
-	"\tbytes_max\x18\x03 \x01(\x03R\bbytesMax\"\xe3\x01\n" +
+	"\tbytes_max\x18\x03 \x01(\x03R\bbytesMax\"\xfb\x01\n" +
 	"\aColumns\x12$\n" +
 	"\x0etime_deltas_ms\x18\x01 \x03(\x12R\ftimeDeltasMs\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\x01R\x06values\x12\x12\n" +
@@ -792,7 +806,9 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"\x04maxs\x18\x06 \x03(\x01R\x04maxs\x12\x16\n" +
 	"\x06firsts\x18\a \x03(\x01R\x06firsts\x12\x14\n" +
 	"\x05lasts\x18\b \x03(\x01R\x05lasts\x12\x18\n" +
-	"\adigests\x18\t \x03(\x06R\adigests\"/\n" +
+	"\adigests\x18\t \x03(\x06R\adigests\x12\x16\n" +
+	"\x06hidden\x18\n" +
+	" \x03(\x03R\x06hidden\"/\n" +
 	"\x03Tag\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\"b\n" +
@@ -814,7 +830,7 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"\x15MATCH_KIND_NOT_REGEXP\x10\b\x12\x16\n" +
 	"\x12MATCH_KIND_PRESENT\x10\t\x12\x15\n" +
 	"\x11MATCH_KIND_ABSENT\x10\n" +
-	"*\xb3\x01\n" +
+	"*\xc9\x01\n" +
 	"\tAggregate\x12\x19\n" +
 	"\x15AGGREGATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rAGGREGATE_SUM\x10\x01\x12\x13\n" +
@@ -823,7 +839,8 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"\rAGGREGATE_MAX\x10\x04\x12\x13\n" +
 	"\x0fAGGREGATE_FIRST\x10\x05\x12\x12\n" +
 	"\x0eAGGREGATE_LAST\x10\x06\x12\x14\n" +
-	"\x10AGGREGATE_DIGEST\x10\aB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
+	"\x10AGGREGATE_DIGEST\x10\a\x12\x14\n" +
+	"\x10AGGREGATE_HIDDEN\x10\bB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
 
 var (
 	file_tickmesh_v1_scan_proto_rawDescOnce sync.Once
