@@ -165,7 +165,7 @@ func fileMetrics() []metric {
 		counter("snapshot_samples_read_total", "Samples that reads of snapshots decoded, as backups do: of what has not changed they read digests.", func(f *figures) float64 { return float64(f.snapshots.reads.DecodedSamples) }),
 		counter("snapshot_bytes_read_total", "Bytes of the blocks and pages that had these samples.", func(f *figures) float64 { return float64(f.snapshots.reads.DecodedBytes) }),
 		counter("snapshot_digests_read_total", "Days of a series of which reads of snapshots took a digest or a rollup, and no sample.", func(f *figures) float64 { return float64(f.snapshots.reads.ScannedRollups) }),
-		counter("snapshots_lapsed_total", "Snapshots that were given up before their end: nobody read them, the disk was full, or the node closed.", func(f *figures) float64 { return float64(f.snapshots.lapsed) }),
+		counter("snapshots_lapsed_total", "Snapshots that were given up before their end: nobody read them, they were a day old, the disk was full, or the node closed.", func(f *figures) float64 { return float64(f.snapshots.lapsed) }),
 		counter("segments_expired_total", "Segments that retention dropped.", func(f *figures) float64 { return float64(f.engine.SegmentsExpired) }),
 		counter("checkpoints_total", "Checkpoints.", func(f *figures) float64 { return float64(f.engine.Checkpoints) }),
 		counter("flush_waits_total", "Writes that waited because many generations of the page log wait for a flush.", func(f *figures) float64 { return float64(f.engine.FlushWaits) }),

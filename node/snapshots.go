@@ -20,8 +20,12 @@ import (
 // A snapshot keeps files on the disk that merges, retention and deletes have replaced, an open series table, and
 // mappings. So there are few, and one that nobody has read for a while is given up: its reader has died. Where there are as many as
 // there may be, the one that was read longest ago makes room after a shorter while.
+// Somebody who goes on reading one, or takes one after the other, keeps files that were replaced for a day at most, and half of the
+// snapshots, so that others can make backups meanwhile.
 const (
 	snapshotsMax      = 4
+	snapshotsOfOwner  = snapshotsMax / 2
+	snapshotLifeMost  = 24 * time.Hour
 	snapshotIdleLeast = time.Minute
 	snapshotIdleMost  = 10 * time.Minute
 )
@@ -48,10 +52,12 @@ type snapshot struct {
 	shards   []uint16 // that may be read; nil: all
 	readers  int
 	used     time.Time // when the last reader was done
+	taken    time.Time
+	owner    string // who has taken it; "": nobody in particular
 }
 
 // ErrSnapshotEnded refuses reads of a snapshot that is not there any more.
-var ErrSnapshotEnded = errors.New("the snapshot has ended, as it was not read for long, the disk was full, or the server was restarted")
+var ErrSnapshotEnded = errors.New("the snapshot has ended, as it was not read for long, or was a day old, the disk was full, or the server was restarted")
 
 // ErrNotInSnapshot refuses reads of shards of which it was not confirmed that a snapshot has all that was answered.
 var ErrNotInSnapshot = errors.New("the snapshot was not taken of this shard")
@@ -63,20 +69,22 @@ var errSnapshotMemory = fmt.Errorf("%w: another index of all series would leave 
 
 var errSnapshotTaken = fmt.Errorf("%w: a snapshot is being taken", series.ErrOverloaded)
 
+var errSnapshotsOfOwner = fmt.Errorf("%w: this user has %d snapshots already, as many as one may; one that is not read makes room after %v", series.ErrOverloaded, snapshotsOfOwner, snapshotIdleLeast)
+
 var errSnapshotsMax = fmt.Errorf("%w: there are %d snapshots already; one that is not read makes room after %v", series.ErrOverloaded, snapshotsMax, snapshotIdleLeast)
 
 // TakeSnapshot keeps what is there now, of each shard at a moment within this call, for SnapshotOf until
-// EndSnapshot; see storage.Engine.Snapshot. Once it is kept, confirmed returns the shards that may be read from it; a nil
+// EndSnapshot, or for snapshotLifeMost. An owner has a share of the snapshots; "" is nobody in particular. See storage.Engine.Snapshot. Once it is kept, confirmed returns the shards that may be read from it; a nil
 // confirmed stands for all. Errors: series.ErrOverloaded when there are too many,
 // another one is being taken or flushes are far behind, series.ErrReadOnly when the disk does not take it, ErrNoSnapshots, that of
 // the context, those of opening it.
-func (n *Node) TakeSnapshot(ctx context.Context, confirmed func() []uint16) (name string, err error) {
+func (n *Node) TakeSnapshot(ctx context.Context, owner string, confirmed func() []uint16) (name string, err error) {
 	s := &n.snapshots
 	if !s.taking.TryLock() {
 		return "", errSnapshotTaken
 	}
 	defer s.taking.Unlock()
-	if err := n.makeRoomForSnapshot(); err != nil {
+	if err := n.makeRoomForSnapshot(owner); err != nil {
 		return "", err
 	}
 	giveBack, ok := n.engine.Lend()
@@ -103,7 +111,8 @@ func (n *Node) TakeSnapshot(ctx context.Context, confirmed func() []uint16) (nam
 	if err != nil {
 		return "", snapshotError(errors.Join(err, vfs.RemoveAll(n.options.FS, dir)))
 	}
-	held := &snapshot{engine: engine, giveBack: giveBack, used: n.options.Clock()}
+	now := n.options.Clock()
+	held := &snapshot{engine: engine, giveBack: giveBack, used: now, taken: now, owner: owner}
 	if confirmed != nil {
 		held.shards = append([]uint16{}, confirmed()...) // none of them is none, not all
 	}
@@ -133,14 +142,21 @@ func (n *Node) flushForSnapshot(ctx context.Context) {
 	n.flushed.add(int64(count), n.options.Clock())
 }
 
-// makeRoomForSnapshot gives up the snapshot that was read longest ago where there are as many as there may be.
-func (n *Node) makeRoomForSnapshot() error {
+// makeRoomForSnapshot gives up the snapshot that was read longest ago where there are as many as there may be: of the owner, if
+// these are as many as one may have.
+func (n *Node) makeRoomForSnapshot(owner string) error {
 	s := &n.snapshots
 	s.mu.Lock()
-	full, closed := len(s.mu.held) >= snapshotsMax, s.mu.closed
+	full, closed, own := len(s.mu.held) >= snapshotsMax, s.mu.closed, 0
+	for _, held := range s.mu.held {
+		if owner != "" && held.owner == owner {
+			own++
+		}
+	}
+	ofOwner := own >= snapshotsOfOwner
 	var oldest *snapshot
 	for _, held := range s.mu.held {
-		if held.readers == 0 && (oldest == nil || held.used.Before(oldest.used)) {
+		if held.readers == 0 && (!ofOwner || held.owner == owner) && (oldest == nil || held.used.Before(oldest.used)) {
 			oldest = held
 		}
 	}
@@ -148,16 +164,19 @@ func (n *Node) makeRoomForSnapshot() error {
 	switch {
 	case closed:
 		return fmt.Errorf("%w: the node closes", series.ErrUnavailable)
-	case !full:
+	case !full && !ofOwner:
 		return nil
 	}
 	gone := n.giveUpSnapshots(func(held *snapshot) bool {
 		return held == oldest && held.readers == 0 && n.options.Clock().Sub(held.used) >= snapshotIdleLeast
 	})
-	if gone == 0 {
-		return errSnapshotsMax
+	switch {
+	case gone > 0:
+		return nil
+	case ofOwner:
+		return errSnapshotsOfOwner
 	}
-	return nil
+	return errSnapshotsMax
 }
 
 // snapshotError adds the kind to what may pass.
@@ -252,8 +271,12 @@ func (n *Node) snapshotsLapse(now time.Time) bool {
 	return false
 }
 
-// lapses reports whether a snapshot is to be given up: nobody reads it, or the disk is full, which keeps writes from being taken.
+// lapses reports whether a snapshot is to be given up: nobody reads it, its life is over, or the disk is full, which keeps writes from being
+// taken.
 func (n *Node) lapses(held *snapshot, now time.Time) bool {
+	if now.Sub(held.taken) >= snapshotLifeMost {
+		return true
+	}
 	idle := now.Sub(held.used)
 	return n.loop.refusals.full.Load() != nil || n.loop.refusals.stalled.Load() != nil || held.readers == 0 && (idle >= snapshotIdleMost || idle < -snapshotIdleMost)
 }
@@ -275,7 +298,7 @@ func (n *Node) giveUpSnapshots(which func(*snapshot) bool) (gone int) {
 		s.takeOutLocked(name)
 		s.lapsed.Add(1)
 		gone++
-		n.logger.Warn("a snapshot is given up before its end: nobody reads it, the disk is full, or the node closes", "readers", held.readers)
+		n.logger.Warn("a snapshot is given up before its end: nobody reads it, it is a day old, the disk is full, or the node closes", "readers", held.readers)
 		s.closing.Go(func() {
 			if err := n.closeSnapshot(name, held); err != nil {
 				n.logger.Error("a snapshot holds disk until the next start", "error", err)

@@ -55,7 +55,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 	}
 	writeSome()
 	want := samplesIn(t, n)
-	first, err := n.TakeSnapshot(t.Context(), nil)
+	first, err := n.TakeSnapshot(t.Context(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,18 +64,18 @@ func TestSnapshotsOfNode(t *testing.T) {
 		t.Fatalf("%d samples, want %d, %v", got, want, err)
 	}
 	for range snapshotsMax - 1 {
-		if _, err := n.TakeSnapshot(t.Context(), nil); err != nil {
+		if _, err := n.TakeSnapshot(t.Context(), "", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, series.ErrOverloaded) {
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); !errors.Is(err, series.ErrOverloaded) {
 		t.Fatalf("one too many: %v", err)
 	}
 	past.Add(int64(snapshotIdleLeast))
 	if _, err := read(first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.TakeSnapshot(t.Context(), nil); err != nil || n.snapshotFigures().held != snapshotsMax {
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); err != nil || n.snapshotFigures().held != snapshotsMax {
 		t.Fatalf("one that was not read makes no room: %v", err)
 	}
 	past.Add(int64(snapshotIdleMost) / 2)
@@ -95,7 +95,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 	if _, err := read(first); !errors.Is(err, ErrSnapshotEnded) {
 		t.Fatalf("after its end: %v", err)
 	}
-	last, err := n.TakeSnapshot(t.Context(), nil)
+	last, err := n.TakeSnapshot(t.Context(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestSnapshotsOfNode(t *testing.T) {
 	if _, err := o.FS.Stat(storage.SnapshotFolder(o.DataDir, last)); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a closed node has left a snapshot: %v", err)
 	}
-	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, series.ErrUnavailable) {
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); !errors.Is(err, series.ErrUnavailable) {
 		t.Fatalf("of a closed node: %v", err)
 	}
 }
@@ -125,11 +125,11 @@ func TestSnapshotOfFullDisk(t *testing.T) {
 		act(t, rng, n, m, time.Now().UnixMilli())
 	}
 	full.Store(true)
-	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, series.ErrReadOnly) {
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); !errors.Is(err, series.ErrReadOnly) {
 		t.Fatalf("on a full disk: %v", err)
 	}
 	full.Store(false)
-	name, err := n.TakeSnapshot(t.Context(), nil)
+	name, err := n.TakeSnapshot(t.Context(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,25 +176,25 @@ func TestSnapshotThatNobodyGets(t *testing.T) {
 	}
 	noLinks := func() error { return syscall.ENOTSUP }
 	onLink.Store(&noLinks)
-	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, ErrNoSnapshots) || len(left()) > 0 {
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); !errors.Is(err, ErrNoSnapshots) || len(left()) > 0 {
 		t.Fatalf("without links: %v, %v is left", err, left())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var second error
 	goes := func() error {
 		cancel()
-		_, second = n.TakeSnapshot(t.Context(), nil)
+		_, second = n.TakeSnapshot(t.Context(), "", nil)
 		return nil
 	}
 	onLink.Store(&goes)
-	if _, err := n.TakeSnapshot(ctx, nil); !errors.Is(err, context.Canceled) || len(left()) > 0 || n.snapshotFigures().held > 0 {
+	if _, err := n.TakeSnapshot(ctx, "", nil); !errors.Is(err, context.Canceled) || len(left()) > 0 || n.snapshotFigures().held > 0 {
 		t.Fatalf("of a caller who has gone: %v, %v is left, %d are held", err, left(), n.snapshotFigures().held)
 	}
 	if !errors.Is(second, series.ErrOverloaded) {
 		t.Fatalf("while another is taken: %v", second)
 	}
 	onLink.Store(nil)
-	if _, err := n.TakeSnapshot(t.Context(), nil); err != nil {
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(); err != nil {
@@ -212,7 +212,7 @@ func TestSnapshotMemory(t *testing.T) {
 		act(t, rng, n, m, time.Now().UnixMilli())
 	}
 	before := n.MemoryHeld().Series
-	name, err := n.TakeSnapshot(t.Context(), nil)
+	name, err := n.TakeSnapshot(t.Context(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,13 +230,13 @@ func TestSnapshotMemory(t *testing.T) {
 		}
 		giveBack = append(giveBack, back)
 	}
-	if _, err := n.TakeSnapshot(t.Context(), nil); !errors.Is(err, ErrNoSnapshots) {
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); !errors.Is(err, ErrNoSnapshots) {
 		t.Errorf("without memory: %v", err)
 	}
 	for _, back := range giveBack {
 		back()
 	}
-	if _, err := n.TakeSnapshot(t.Context(), nil); err != nil {
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); err != nil {
 		t.Errorf("with memory again: %v", err)
 	}
 	if err := n.Close(); err != nil {
@@ -249,7 +249,7 @@ func TestSnapshotOfSomeShards(t *testing.T) {
 	n := mustOpen(t, testOptions(vfs.NewMemFS(), SyncAlways))
 	defer n.Close()
 	for _, confirmed := range [][]uint16{nil, {0}} {
-		name, err := n.TakeSnapshot(t.Context(), func() []uint16 { return confirmed })
+		name, err := n.TakeSnapshot(t.Context(), "", func() []uint16 { return confirmed })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -123,12 +123,9 @@ func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest,
 	series := int64(0)
 	var all []archive.Wanted
 	for _, name := range names {
-		d, err := readDigests(ctx, b.client, name, true, b.snapshot)
+		d, err := readForBackup(ctx, b.client, name, b.snapshot)
 		if err != nil {
 			return nil, 0, fmt.Errorf("digests of metric %q of database %q: %w", name.metric, name.database, err)
-		}
-		if err := d.readNumbers(ctx, b.client, name); err != nil {
-			return nil, 0, fmt.Errorf("counts of metric %q of database %q: %w", name.metric, name.database, err)
 		}
 		series += int64(len(d.series))
 		all = append(all, d.wanted(name, recentMs)...)

@@ -22,13 +22,10 @@ import (
 // hoursAtOnce is about how many samples are held while hours are put together.
 const hoursAtOnce = 500_000
 
-// readNumbers asks how many numbers windows tell of, day by day. More than there are samples tell of hours with rollups. Where some of the samples are no
-// numbers, they may not be more: so before raw it is counted how many of the samples are numbers, which windows of less than an hour tell.
-func (d *digests) readNumbers(ctx context.Context, c *client.Client, name metricName) (err error) {
+// countHidden sets the numbers that are hidden where the cluster cannot tell them beside digests: windows of a day tell of all numbers,
+// windows of less than an hour of those among the samples.
+func (d *digests) countHidden(ctx context.Context, c *client.Client, name metricName) error {
 	first := startOf(scan.TimeMsMin, dayMs) + dayMs
-	if d.numbers, err = d.count(ctx, c, name, timeRange{first, scan.TimeMsMax}, dayMs); err != nil {
-		return err
-	}
 	rawMs, err := c.RawFrom(ctx, name.database, name.metric)
 	if errors.Is(err, client.ErrVersion) {
 		return nil
@@ -36,8 +33,14 @@ func (d *digests) readNumbers(ctx context.Context, c *client.Client, name metric
 	if err != nil || rawMs <= first {
 		return err
 	}
-	d.rawMs = rawMs
-	d.visible, err = d.count(ctx, c, name, timeRange{first, rawMs - 1}, series.HourMs/2)
+	numbers, err := d.count(ctx, c, name, timeRange{first, rawMs - 1}, dayMs)
+	if err != nil {
+		return err
+	}
+	visible, err := d.count(ctx, c, name, timeRange{first, rawMs - 1}, series.HourMs/2)
+	for day, n := range numbers {
+		d.hidden[day] = n - visible[day]
+	}
 	return err
 }
 

@@ -40,22 +40,40 @@ func startOf(ms, width int64) int64 {
 type digests struct {
 	days     map[int64]archive.Digest // by the start of the day
 	series   map[uint64]struct{}      // hashes of the keys of series that have samples
-	numbers  map[int64]int64          // how many samples windows of these days tell of, but for NaN; nil: not asked for
-	rawMs    int64                    // visible has the days before it
-	visible  map[int64]int64          // how many samples of these days are numbers
+	hidden   map[int64]int64          // how many numbers windows of these days tell of that are not among the samples
 	snapshot string                   // that is asked; empty: what is there now
 }
 
-// readDigests asks for the digests of one metric's days: a number for each series and day.
-// The cluster reads the samples for it, or, if recorded, takes what its files say of whole days
-// where it can: that tells what was written or deleted, but not what a disk has lost since.
-func readDigests(ctx context.Context, c *client.Client, name metricName, recorded bool, snapshot string) (*digests, error) {
-	d := &digests{days: map[int64]archive.Digest{}, series: map[uint64]struct{}{}, snapshot: snapshot}
+// readDigests asks for the digests of one metric's days: a number for each series and day. The cluster reads the samples for it.
+func readDigests(ctx context.Context, c *client.Client, name metricName) (*digests, error) {
+	return askDigests(ctx, c, name, scan.Windows{Aggregates: scan.AggregateDigest | scan.AggregateCount}, "")
+}
+
+// readRecorded is readDigests, but the cluster takes what its files say of whole days where it can: that tells what was written
+// or deleted, but not what a disk has lost since.
+func readRecorded(ctx context.Context, c *client.Client, name metricName) (*digests, error) {
+	return askDigests(ctx, c, name, scan.Windows{Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: true}, "")
+}
+
+// readForBackup is readRecorded for a snapshot, with the numbers of days that are hidden before raw.
+func readForBackup(ctx context.Context, c *client.Client, name metricName, snapshot string) (*digests, error) {
+	w := scan.Windows{Aggregates: scan.AggregateDigest | scan.AggregateCount | scan.AggregateHidden, RecordedDigests: true}
+	d, err := askDigests(ctx, c, name, w, snapshot)
+	if errors.Is(err, client.ErrInvalid) { // a server or node of an older version
+		w.Aggregates &^= scan.AggregateHidden
+		if d, err = askDigests(ctx, c, name, w, snapshot); err == nil {
+			err = d.countHidden(ctx, c, name)
+		}
+	}
+	return d, err
+}
+
+// askDigests asks for windows of a day.
+func askDigests(ctx context.Context, c *client.Client, name metricName, w scan.Windows, snapshot string) (*digests, error) {
+	d := &digests{days: map[int64]archive.Digest{}, series: map[uint64]struct{}{}, hidden: map[int64]int64{}, snapshot: snapshot}
 	// The day in which time begins has no start that a window could have.
 	first := timeRange{scan.TimeMsMin, startOf(scan.TimeMsMin, dayMs) + dayMs - 1}
-	w := scan.Windows{
-		OriginMs: first.from, WidthMs: dayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: recorded,
-	}
+	w.OriginMs, w.WidthMs = first.from, dayMs
 	err := d.readRange(ctx, c, name, first, w)
 	if err == nil {
 		w.OriginMs = 0
@@ -64,24 +82,31 @@ func readDigests(ctx context.Context, c *client.Client, name metricName, recorde
 	return d, err
 }
 
+// dayPart is what an answer tells of a day.
+type dayPart struct {
+	archive.Digest
+	hidden int64
+}
+
 func (d *digests) readRange(ctx context.Context, c *client.Client, name metricName, r timeRange, w scan.Windows) error {
 	return inHalves(ctx, r, func(r timeRange) error {
-		part := map[int64]archive.Digest{} // a query may fail in the middle
+		part := map[int64]dayPart{} // a query may fail in the middle
 		err := again(ctx, func() error {
 			clear(part)
 			return d.read(ctx, c, name, r, w, part)
 		})
 		if err == nil {
-			for day, digest := range part {
-				digest.Merge(d.days[day])
-				d.days[day] = digest
+			for day, of := range part {
+				of.Merge(d.days[day])
+				d.days[day] = of.Digest
+				d.hidden[day] += of.hidden
 			}
 		}
 		return err
 	})
 }
 
-func (d *digests) read(ctx context.Context, c *client.Client, name metricName, r timeRange, w scan.Windows, part map[int64]archive.Digest) error {
+func (d *digests) read(ctx context.Context, c *client.Client, name metricName, r timeRange, w scan.Windows, part map[int64]dayPart) error {
 	query := client.Query{
 		Selector: scan.Selector{Database: name.database, Metric: name.metric}, FromMs: r.from, ToMs: r.to, Windows: &w,
 	}
@@ -96,6 +121,9 @@ func (d *digests) read(ctx context.Context, c *client.Client, name metricName, r
 			day := startOf(ms, dayMs)
 			sum := part[day]
 			sum.Merge(archive.Digest{Samples: chunk.Count[i], Sum: archive.Sum(scan.DigestSeries(key, chunk.Digest[i]))})
+			if len(chunk.Hidden) > 0 {
+				sum.hidden += chunk.Hidden[i]
+			}
 			part[day] = sum
 		}
 	}
@@ -114,7 +142,7 @@ func (d *digests) byRange(width int64) map[int64]archive.Digest {
 
 // wanted returns the units of a backup: days, or longer periods of what is old.
 func (d *digests) wanted(name metricName, recentMs int64) []archive.Wanted {
-	ranges, numbers, thinned := map[timeRange]archive.Digest{}, map[timeRange]int64{}, map[timeRange]bool{}
+	ranges, thinned := map[timeRange]archive.Digest{}, map[timeRange]bool{}
 	for day, digest := range d.days {
 		r := timeRange{day, day + dayMs - 1}
 		if day < recentMs {
@@ -123,14 +151,11 @@ func (d *digests) wanted(name metricName, recentMs int64) []archive.Wanted {
 		r = timeRange{max(r.from, scan.TimeMsMin), min(r.to, scan.TimeMsMax)}
 		digest.Merge(ranges[r])
 		ranges[r] = digest
-		numbers[r] += d.numbers[day]
-		if day < d.rawMs && d.numbers[day] > d.visible[day] {
-			thinned[r] = true
-		}
+		thinned[r] = thinned[r] || d.hidden[day] > 0
 	}
 	list := make([]archive.Wanted, 0, len(ranges))
 	for r, digest := range ranges {
-		list = append(list, archive.Wanted{Database: name.database, Metric: name.metric, FromMs: r.from, ToMs: r.to, Digest: digest, Thinned: thinned[r] || numbers[r] > digest.Samples})
+		list = append(list, archive.Wanted{Database: name.database, Metric: name.metric, FromMs: r.from, ToMs: r.to, Digest: digest, Thinned: thinned[r]})
 	}
 	return list
 }

@@ -5,6 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +33,7 @@ func newRestoreCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := &restore{cmd: cmd, client: c, backup: b, lastSamples: lastSamples, raw: rawTimes{c, map[metricName]int64{}}}
+		r := &restore{cmd: cmd, client: c, backup: b, lastSamples: lastSamples, raw: rawTimes{c, map[metricName]int64{}}, sent: map[metricRange]int64{}}
 		if verify {
 			err = r.verify()
 		} else if err = checkBackup(cmd, b); err == nil {
@@ -73,6 +77,7 @@ type restore struct {
 
 	lastSamples bool
 	raw         rawTimes
+	sent        map[metricRange]int64 // samples from the time of raw on
 }
 
 // metricRange is a metric in a range of time that begins at startMs.
@@ -106,7 +111,7 @@ func (r *restore) differences(ctx context.Context) (map[metricRange]difference, 
 	defer p.end()
 	differ := map[metricRange]difference{}
 	for name, want := range backed {
-		d, err := readDigests(ctx, r.client, name, false, "")
+		d, err := readDigests(ctx, r.client, name)
 		if err != nil {
 			return nil, fmt.Errorf("digests of metric %q of database %q: %w", name.metric, name.database, err)
 		}
@@ -161,6 +166,10 @@ func (r *restore) run() error {
 		written, err = r.writeSamples(missing, hours, p)
 	}
 	p.end()
+	var left []leftOut
+	if err == nil {
+		left, err = r.leftOut(ctx)
+	}
 	if err == nil {
 		fmt.Fprintf(r.cmd.ErrOrStderr(), "%d samples written, %d were there, as they were at %s\n",
 			written, r.backup.Samples-written, time.UnixMilli(r.backup.StartedMs).UTC().Format(time.RFC3339))
@@ -168,8 +177,73 @@ func (r *restore) run() error {
 		if n := cmp.Or(withRollups, hours.count); n > 0 {
 			fmt.Fprintf(r.cmd.ErrOrStderr(), "%d hours that lie before raw were written as their last sample and rollups; where a series already had data in an hour, that stays\n", n)
 		}
+		tellLeftOut(r.cmd.ErrOrStderr(), left)
 	}
 	return err
+}
+
+// leftOut is how many of the samples of a metric that were sent the cluster has not kept.
+type leftOut struct {
+	metricName
+	sent, left int64
+	firstMs    int64 // start of the first 32 days of which some are
+}
+
+// leftOut asks what is there of the samples that were sent as such. A cluster answers a write of samples that lie before one of its cuts,
+// and leaves them out: before that of retention, or that of raw, which may be later than what its rules say now.
+func (r *restore) leftOut(ctx context.Context) (list []leftOut, err error) {
+	of := map[metricName]*leftOut{}
+	for at := range r.sent {
+		of[at.metricName] = &leftOut{metricName: at.metricName, firstMs: math.MaxInt64}
+	}
+	for name, l := range of {
+		rawMs, err := r.raw.of(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		d, err := readRecorded(ctx, r.client, name)
+		if err != nil {
+			return nil, fmt.Errorf("what is there of metric %q of database %q after it was written: %w", name.metric, name.database, err)
+		}
+		maps.DeleteFunc(d.days, func(day int64, _ archive.Digest) bool { return day < startOf(rawMs, dayMs) })
+		there := d.byRange(periodMs)
+		for at, sent := range r.sent {
+			if at.metricName != name {
+				continue
+			}
+			l.sent += sent
+			if n := sent - there[at.startMs].Samples; n > 0 {
+				l.left, l.firstMs = l.left+n, min(l.firstMs, at.startMs)
+			}
+		}
+		if l.left > 0 {
+			list = append(list, *l)
+		}
+	}
+	slices.SortFunc(list, func(a, b leftOut) int {
+		return cmp.Or(cmp.Compare(a.database, b.database), cmp.Compare(a.metric, b.metric))
+	})
+	return list, nil
+}
+
+// tellLeftOut says what was left out, why, and what helps.
+func tellLeftOut(out io.Writer, list []leftOut) {
+	if len(list) == 0 {
+		return
+	}
+	total := int64(0)
+	for i := range list {
+		total += list[i].left
+	}
+	fmt.Fprintf(out, "%d samples of %d metrics were left out by the cluster, though it has answered their writes:\n", total, len(list))
+	for i := range list[:min(len(list), differencesMax)] {
+		l := &list[i]
+		fmt.Fprintf(out, "  metric %q of database %q: at least %d of %d samples, the first in the 32 days from %s on\n",
+			l.metric, access.Display(l.database), l.left, l.sent, time.UnixMilli(l.firstMs).UTC().Format(time.DateOnly))
+	}
+	fmt.Fprintln(out, "They are older than the cluster keeps samples (retention), or of hours of which it keeps the last sample only (raw). If midnight (UTC) "+
+		"has passed since the restore began, repeat it: then these hours are restored with their rollups. If raw was shorter before, the cut that it "+
+		"left stays: set raw to what it was, repeat the restore, and set it back.")
 }
 
 // writeSamples writes the samples of units: those from before raw as hours.
@@ -182,6 +256,7 @@ func (r *restore) writeSamples(wanted func(*archive.Unit) bool, hours *hourWrite
 	err = r.backup.Read(ctx, func(u *archive.Unit) bool { return !u.Hours && wanted(u) }, func(u *archive.Unit) archive.Visitor {
 		rawMs, failed := r.raw.of(ctx, rangeOf(u).metricName)
 		failed = errors.Join(failed, hours.begin(u))
+		at := rangeOf(u)
 		return func(key series.Key, timesMs []int64, values []float64) error {
 			s, err := hours.known.seriesOf(key)
 			if err = errors.Join(failed, err); err != nil {
@@ -191,6 +266,8 @@ func (r *restore) writeSamples(wanted func(*archive.Unit) bool, hours *hourWrite
 				if ms < rawMs {
 					err = hours.sample(s, key, ms, values[i])
 				} else {
+					at.startMs = startOf(ms, periodMs)
+					r.sent[at]++
 					err = w.Append(ctx, s, ms, values[i])
 				}
 				if err != nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node"
@@ -23,7 +25,8 @@ func (s Snapshots) TakeSnapshot(ctx context.Context) (name string, err error) {
 }
 
 func (s Snapshots) take(ctx context.Context, confirmed func() []uint16) (name string, err error) {
-	name, err = s.Node.TakeSnapshot(ctx, confirmed)
+	owner := cmp.Or(handshake.OwnerOf(ctx), processor.Of(ctx).Owner())
+	name, err = s.Node.TakeSnapshot(ctx, owner, confirmed)
 	if errors.Is(err, node.ErrNoSnapshots) {
 		err = fmt.Errorf("%w: %w", wire.ErrRefused, err)
 	}

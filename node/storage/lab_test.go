@@ -292,6 +292,7 @@ func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint6
 	}
 	if n.logs[shard].thins {
 		n.compareWindows(what, shard, m)
+		n.compareDigests(what, shard, m)
 	}
 	n.compareTraces(what, shard, m)
 	n.compareLast(what, shard, want)

@@ -77,6 +77,85 @@ func (n *labNode) compareWindows(what string, shard int, m *slowShard) {
 	}
 }
 
+// compareDigests asks for digests of a shard's days, recorded ones or not, and for what is hidden, and compares them with those of
+// the samples that are visible by the definition: from the cut on all, before it the last one of each hour.
+func (n *labNode) compareDigests(what string, shard int, m *slowShard) {
+	n.t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(len(n.written)), uint64(shard)+77))
+	now := n.logs[shard].dayMs()
+	for range 3 {
+		w := &scan.Windows{
+			WidthMs: []int64{segment.DayMs, 2 * segment.DayMs}[rng.IntN(2)], OriginMs: []int64{0, now}[rng.IntN(2)],
+			Aggregates: scan.AggregateDigest | scan.AggregateCount | scan.AggregateHidden, RecordedDigests: rng.IntN(3) > 0,
+		}
+		fromMs, toMs := int64(scan.TimeMsMin), int64(scan.TimeMsMax)
+		if rng.IntN(2) == 0 {
+			fromMs = now - rng.Int64N(7*24)*segment.HourMs - rng.Int64N(2)*rng.Int64N(segment.HourMs)
+			toMs = fromMs + rng.Int64N(3*24)*segment.HourMs + rng.Int64N(2)*rng.Int64N(segment.HourMs)
+		}
+		got := map[string]string{}
+		err := n.e.Scan(context.Background(), &scan.Request{
+			Selector: scan.Selector{MetricAny: true, Shards: []uint16{uint16(shard)}}, FromMs: fromMs, ToMs: toMs, Windows: w,
+		}, func(_ int, c *scan.Chunk) error {
+			for i := range c.Times {
+				got[string(c.Key)] += fmt.Sprintln(c.Times[i], c.Count[i], c.Digest[i], c.Hidden[i])
+			}
+			return nil
+		})
+		if err != nil {
+			n.t.Fatal(what, err)
+		}
+		for key, samples := range m.samples {
+			if want := visibleDigests(samples, w, m.cutOf(key), m.thinCutOf(key), fromMs, toMs); got[key] != want {
+				n.t.Fatalf("%s: %+v of %x in [%d, %d], cut at %d and %d:\n got %s\nwant %s", what, *w, key, fromMs, toMs, m.cutOf(key), m.thinCutOf(key), got[key], want)
+			}
+		}
+	}
+}
+
+func visibleDigests(samples map[int64]uint64, w *scan.Windows, cutMs, thinMs, fromMs, toMs int64) (text string) {
+	fromMs = max(fromMs, cutMs)
+	last, numbers := map[int64]int64{}, map[int64]int64{}
+	isNumber := func(at int64) bool { return !math.IsNaN(math.Float64frombits(samples[at])) }
+	for at := range samples {
+		if hour := floorOf(at, segment.HourMs); at >= cutMs {
+			last[hour] = max(last[hour], at)
+			if isNumber(at) {
+				numbers[hour]++
+			}
+		}
+	}
+	type window struct {
+		count, hidden int64
+		digest        uint64
+	}
+	windows := map[int64]*window{}
+	for at, bits := range samples {
+		hour := floorOf(at, segment.HourMs)
+		if at < fromMs || at > toMs || at < thinMs && at != last[hour] {
+			continue
+		}
+		start := w.OriginMs + floorOf(at-w.OriginMs, w.WidthMs)
+		if windows[start] == nil {
+			windows[start] = &window{}
+		}
+		of := windows[start]
+		of.count++
+		of.digest += scan.DigestSamples([]int64{at}, []float64{math.Float64frombits(bits)})
+		if at < thinMs && hour >= fromMs && hour+segment.HourMs-1 <= toMs {
+			of.hidden += numbers[hour]
+			if isNumber(at) {
+				of.hidden--
+			}
+		}
+	}
+	for _, start := range slices.Sorted(maps.Keys(windows)) {
+		of := windows[start]
+		text += fmt.Sprintln(start, of.count, of.digest, of.hidden)
+	}
+	return text
+}
+
 // TestThinnedShardsMove is TestShardsMove where of hours before cuts the last sample is kept. Whether a node has thinned its files
 // already or not, samples and windows are the same.
 func TestThinnedShardsMove(t *testing.T) {
