@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -107,6 +108,53 @@ func TestSnapshotsOfNode(t *testing.T) {
 	}
 	if _, err := n.TakeSnapshot(t.Context(), "", nil); !errors.Is(err, series.ErrUnavailable) {
 		t.Fatalf("of a closed node: %v", err)
+	}
+}
+
+// TestSnapshotsOfOwner: one user has half of the snapshots, whatever is read of them; others have the rest, and of these nobody in
+// particular all. None stays for more than a day, though it is read on.
+func TestSnapshotsOfOwner(t *testing.T) {
+	var past atomic.Int64
+	o := testOptions(vfs.NewMemFS(), SyncAlways)
+	start := time.Unix(1_750_000_000, 0)
+	o.Clock = func() time.Time { return start.Add(time.Duration(past.Load())) }
+	ticks := make(chan time.Time)
+	o.Ticker = func(time.Duration) (<-chan time.Time, func()) { return ticks, func() {} }
+	n := mustOpen(t, o)
+	defer n.Close()
+	var names []string
+	for range snapshotsOfOwner {
+		name, err := n.TakeSnapshot(t.Context(), "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if _, err := n.TakeSnapshot(t.Context(), "a", nil); !errors.Is(err, errSnapshotsOfOwner) {
+		t.Fatalf("one too many of a user: %v", err)
+	}
+	if _, err := n.TakeSnapshot(t.Context(), "b", nil); err != nil {
+		t.Fatalf("of another user: %v", err)
+	}
+	past.Add(int64(snapshotIdleLeast))
+	if _, err := n.TakeSnapshot(t.Context(), "a", nil); err != nil || n.snapshotFigures().held != snapshotsOfOwner+1 {
+		t.Fatalf("one that is not read makes no room for its user: %v", err)
+	}
+	if _, err := n.TakeSnapshot(t.Context(), "", nil); err != nil || n.snapshotFigures().held != snapshotsMax {
+		t.Fatalf("of nobody in particular: %v", err)
+	}
+	var source *read.Source
+	for _, name := range names { // one of them has made room
+		if s, _, err := n.SnapshotOf(name, nil); err == nil {
+			source = s
+		}
+	}
+	if source == nil {
+		t.Fatal("both were given up")
+	}
+	past.Add(int64(snapshotLifeMost))
+	for n.snapshotFigures().held > 0 {
+		ticks <- time.Time{}
 	}
 }
 

@@ -20,10 +20,6 @@ const (
 
 // again does something again, for againFor, if the cluster had trouble in the middle.
 func again(ctx context.Context, do func() error) error {
-	return againWithin(ctx, againFor, do)
-}
-
-func againWithin(ctx context.Context, limit time.Duration, do func() error) error {
 	retry := backoff.Exponential{Min: againDelayMin, Max: againDelayMax}
 	var failedAt time.Time // first
 	for failures := 1; ; failures++ {
@@ -35,7 +31,7 @@ func againWithin(ctx context.Context, limit time.Duration, do func() error) erro
 			failedAt = time.Now()
 		}
 		delay := retry.Delay(failures)
-		if time.Since(failedAt)+delay > limit {
+		if time.Since(failedAt)+delay > againFor {
 			return err
 		}
 		select {

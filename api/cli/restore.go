@@ -33,7 +33,7 @@ func newRestoreCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := &restore{cmd: cmd, client: c, backup: b, lastSamples: lastSamples, raw: rawTimes{c, map[metricName]int64{}}, sent: map[metricRange]int64{}}
+		r := &restore{cmd: cmd, client: c, backup: b, lastSamples: lastSamples, raw: rawTimes{c, map[metricName]int64{}}}
 		if verify {
 			err = r.verify()
 		} else if err = checkBackup(cmd, b); err == nil {
@@ -235,7 +235,7 @@ func tellLeftOut(out io.Writer, list []leftOut) {
 	for i := range list {
 		total += list[i].left
 	}
-	fmt.Fprintf(out, "%d samples of %d metrics were left out by the cluster, though it has answered their writes:\n", total, len(list))
+	fmt.Fprintf(out, "%d samples were left out by the cluster, though it has answered their writes:\n", total)
 	for i := range list[:min(len(list), differencesMax)] {
 		l := &list[i]
 		fmt.Fprintf(out, "  metric %q of database %q: at least %d of %d samples, the first in the 32 days from %s on\n",
@@ -249,6 +249,7 @@ func tellLeftOut(out io.Writer, list []leftOut) {
 // writeSamples writes the samples of units: those from before raw as hours.
 func (r *restore) writeSamples(wanted func(*archive.Unit) bool, hours *hourWriter, p *progress) (written int64, err error) {
 	ctx := r.cmd.Context()
+	r.sent = map[metricRange]int64{}
 	w, err := r.client.NewWriter(client.WriterOptions{BatchPoints: 20_000, BatchBytes: 2 << 20})
 	if err != nil {
 		return 0, err

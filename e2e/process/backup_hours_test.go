@@ -224,6 +224,49 @@ func TestBackupOfHours(t *testing.T) {
 	after.run(t, "backup", "verify", "--restore", t.TempDir())
 }
 
+// TestRestoreTellsWhatIsLeftOut: where a cut of raw is in force that is later than the rules say, a restore says how many samples the server has not
+// kept.
+func TestRestoreTellsWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	lab := newHoursLab(t, rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1)))
+	rules := filepath.Join(t.TempDir(), "databases.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(rules, []byte("databases:\n  default: {"+text+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("retention: 1y")
+	server := startServer(t, t.TempDir(), "--databases-file", rules)
+	c := connect(t, server)
+	lab.write(t, c)
+	written := lab.visible(t, c)
+	target := backupTarget{name: filepath.Join(t.TempDir(), "backups")}
+	target.run(t, "backup", "--addr", server.addr["grpc"])
+	write("raw: 2d, retention: 1y")
+	waitFor(t, "raw in force", func() bool { return lab.visible(t, c) < written })
+	shown := lab.visible(t, c)
+	write("raw: 60d, retention: 1y")
+	waitFor(t, "the rule", func() bool {
+		ms, err := c.RawFrom(t.Context(), "", "hours")
+		return err == nil && ms < time.Now().UnixMilli()-50*dayOfBackupMs
+	})
+	_, stderr := target.run(t, "restore", "--addr", server.addr["grpc"])
+	if want := fmt.Sprintf("%d samples were left out by the cluster", written-shown); !strings.Contains(stderr, want) {
+		t.Errorf("%q, want %q", stderr, want)
+	}
+	if got := lab.visible(t, c); got != shown {
+		t.Errorf("%d samples, want %d", got, shown)
+	}
+	write("raw: 2d, retention: 1y")
+	waitFor(t, "the rule", func() bool {
+		ms, err := c.RawFrom(t.Context(), "", "hours")
+		return err == nil && ms > time.Now().UnixMilli()-50*dayOfBackupMs
+	})
+	if _, stderr = target.run(t, "restore", "--addr", server.addr["grpc"]); strings.Contains(stderr, "left out") {
+		t.Errorf("with raw as it was: %q", stderr)
+	}
+}
+
 // TestBackupOfHoursThatEndInNaN: hours that end in a NaN have no more numbers than samples are left, and still have rollups. Beside them, hours since raw with
 // one sample need none.
 func TestBackupOfHoursThatEndInNaN(t *testing.T) {

@@ -213,42 +213,46 @@ func testBackups(t *testing.T, target *backupTarget) {
 	testDamagedBackup(t, target)
 }
 
-// TestIncrementalBackupReadsWhatChanged: of days that have not changed, an incremental backup has
-// nodes read the digests that their files have, and the counts of rollups, by which it knows hours of which the last sample is left, and no sample.
+// TestIncrementalBackupReadsWhatChanged: of days that have not changed, an incremental backup has nodes read the digests that their
+// files have, once for each day of a series, and no sample, whatever happened to files meanwhile. Of a late sample they read that day.
 func TestIncrementalBackupReadsWhatChanged(t *testing.T) {
 	t.Parallel()
-	b := newCountedBackups(t, "--admin")
-	if status, body := b.server.as("", "POST", "/admin/settle", ""); status >= 300 {
-		t.Fatal(status, body)
+	for name, flags := range map[string][]string{
+		"alone":   nil,
+		"cluster": {"--nodes", "3", "--replication", "2", "--shards", "8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testCountedBackups(t, flags)
+		})
 	}
-	const read = 2 * countedDays * countedSeries // a digest and counts of each day of each series
-	if samples, digests := b.back(t, "first"); samples != countedSamples || digests != read {
-		t.Errorf("the first backup read %v samples and %v digests", samples, digests)
-	}
-	if samples, digests := b.back(t, "same"); samples != 0 || digests != read {
-		t.Errorf("where nothing had changed, %v samples and %v digests were read", samples, digests)
-	}
-	b.change(t)
-	// That day of one series for its digest and its counts, where the sample may be there twice; then that day of all.
-	const day = countedPerDay * (2 + countedSeries)
-	if samples, digests := b.back(t, "changed"); samples < day || samples > day+3 || digests != read-2 {
-		t.Errorf("where one sample had changed, %v samples and %v digests were read", samples, digests)
-	}
-	restoreInto(t, &b.target, "changed", b.now, 0)
 }
 
-// TestIncrementalBackupOfCluster: so it is in a cluster, of what files of whole days have.
-func TestIncrementalBackupOfCluster(t *testing.T) {
-	t.Parallel()
-	b := newCountedBackups(t, "--nodes", "3", "--replication", "2", "--shards", "8")
-	b.back(t, "first")
-	// Samples are read twice where files have neither digests nor counts of a whole day, for each of both.
-	if samples, digests := b.back(t, "same"); samples > countedSamples || digests < countedDays*countedSeries {
-		t.Errorf("where nothing had changed, %v samples and %v digests were read", samples, digests)
+func testCountedBackups(t *testing.T, flags []string) {
+	b := newCountedBackups(t, append(slices.Clone(flags), "--admin")...)
+	const read = countedDays * countedSeries // a digest of each day of each series
+	expect := func(name string, wantSamples, mostSamples, wantDigests float64) {
+		t.Helper()
+		if samples, digests := b.back(t, name); samples < wantSamples || samples > mostSamples || digests != wantDigests {
+			t.Errorf("%s: %v samples and %v digests were read, not %v to %v and %v", name, samples, digests, wantSamples, mostSamples, wantDigests)
+		}
+	}
+	expect("first", countedSamples, countedSamples, read)
+	expect("same", 0, 0, read)
+	b.start(t)
+	expect("restarted", 0, 0, read)
+	if len(flags) == 0 { // a server of its own can be told to
+		b.settle(t)
+		expect("merged", 0, 0, read)
 	}
 	b.change(t)
-	b.back(t, "changed")
+	// That day of one series for its digest, where the sample is there twice; then that day of all, as they are one unit.
+	const day = countedPerDay * (1 + countedSeries)
+	expect("changed", day, day+2, read-1)
 	restoreInto(t, &b.target, "changed", b.now, 0)
+	restoreInto(t, &b.target, "changed", b.now, 0, "--nodes", "3", "--replication", "2", "--shards", "8")
+	// Until the late sample is merged the day is read for its digest.
+	expect("unchanged", 0, countedPerDay+1, read-1)
 }
 
 const (
@@ -258,6 +262,8 @@ const (
 
 // countedBackups are backups of a server whose samples lie in files, and what they read.
 type countedBackups struct {
+	dir    string
+	flags  []string
 	server *testServer
 	source *client.Client
 	list   []client.Sample
@@ -268,9 +274,11 @@ type countedBackups struct {
 func newCountedBackups(t *testing.T, flags ...string) *countedBackups {
 	t.Helper()
 	const stepMs = 60_000
-	dir := t.TempDir()
-	flags = append(flags, "--digest-interval", "0")
-	b := &countedBackups{server: startServer(t, dir, flags...), now: model{}, target: backupTarget{name: filepath.Join(t.TempDir(), "backups")}}
+	b := &countedBackups{
+		dir: t.TempDir(), flags: append(flags, "--digest-interval", "0"), now: model{},
+		target: backupTarget{name: filepath.Join(t.TempDir(), "backups")},
+	}
+	b.start(t)
 	startMs := time.Now().UTC().Truncate(24*time.Hour).UnixMilli() - (countedDays+30)*countedPerDay*stepMs
 	for n := range countedSeries {
 		s, err := client.NewSeries("m", client.Tag{Name: "n", Value: strconv.Itoa(n)})
@@ -281,23 +289,35 @@ func newCountedBackups(t *testing.T, flags ...string) *countedBackups {
 			b.list = append(b.list, client.Sample{Series: s, TimeMs: startMs + i*stepMs, Value: float64(i % 977)})
 		}
 	}
-	b.now.put(t, connect(t, b.server), b.list)
-	// A clean end leaves all in the page log, and the next start makes files of it at once.
-	b.server.signal(syscall.SIGTERM)
-	b.server.wait()
-	b.server = startServer(t, dir, append(flags, "--flush-interval", "200ms")...)
-	b.source = connect(t, b.server)
-	waitFor(t, "files of all samples", func() bool { return figuresOf(t, b.server, "tickmesh_page_log_bytes") == 0 })
+	b.now.put(t, b.source, b.list)
 	return b
+}
+
+// start starts the server, after a clean end of the one that ran before.
+func (b *countedBackups) start(t *testing.T) {
+	t.Helper()
+	if b.server != nil {
+		b.server.signal(syscall.SIGTERM)
+		b.server.wait()
+	}
+	b.server = startServer(t, b.dir, b.flags...)
+	b.source = connect(t, b.server)
+}
+
+// settle has nodes bring everything into as few files as they can.
+func (b *countedBackups) settle(t *testing.T) {
+	t.Helper()
+	if status, body := b.server.as("", "POST", "/admin/settle", ""); status >= 300 {
+		t.Fatal(status, body)
+	}
 }
 
 // back makes an incremental backup and returns how many samples and digests nodes read for it.
 func (b *countedBackups) back(t *testing.T, name string) (samples, digests float64) {
 	t.Helper()
-	samples, digests = figuresOf(t, b.server, "tickmesh_scanned_samples_total"), figuresOf(t, b.server, "tickmesh_scanned_rollups_total")
+	samples, digests = figuresOf(t, b.server, "tickmesh_snapshot_samples_read_total"), figuresOf(t, b.server, "tickmesh_snapshot_digests_read_total")
 	b.target.run(t, "backup", "--addr", b.server.addr["grpc"], "--incremental", "--name", name)
-	digests = figuresOf(t, b.server, "tickmesh_scanned_rollups_total") - digests
-	return figuresOf(t, b.server, "tickmesh_scanned_samples_total") - samples - digests, digests
+	return figuresOf(t, b.server, "tickmesh_snapshot_samples_read_total") - samples, figuresOf(t, b.server, "tickmesh_snapshot_digests_read_total") - digests
 }
 
 // change replaces one sample.
@@ -309,9 +329,9 @@ func (b *countedBackups) change(t *testing.T) {
 }
 
 // restoreInto restores a backup into an empty server and compares it.
-func restoreInto(t *testing.T, target *backupTarget, name string, want model, live int64) {
+func restoreInto(t *testing.T, target *backupTarget, name string, want model, live int64, flags ...string) {
 	t.Helper()
-	server := startServer(t, t.TempDir())
+	server := startServer(t, t.TempDir(), flags...)
 	c := connect(t, server)
 	arguments := []string{"restore", "--addr", server.addr["grpc"], "--name", name}
 	target.fails(t, "differs from the backup", append(arguments, "--verify")...)

@@ -615,6 +615,8 @@ pub struct Columns {
     pub lasts: ::prost::alloc::vec::Vec<f64>,
     #[prost(fixed64, repeated, tag = "9")]
     pub digests: ::prost::alloc::vec::Vec<u64>,
+    #[prost(int64, repeated, tag = "10")]
+    pub hidden: ::prost::alloc::vec::Vec<i64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Tag {
@@ -701,6 +703,7 @@ pub enum Aggregate {
     First = 5,
     Last = 6,
     Digest = 7,
+    Hidden = 8,
 }
 impl Aggregate {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -717,6 +720,7 @@ impl Aggregate {
             Self::First => "AGGREGATE_FIRST",
             Self::Last => "AGGREGATE_LAST",
             Self::Digest => "AGGREGATE_DIGEST",
+            Self::Hidden => "AGGREGATE_HIDDEN",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -730,6 +734,7 @@ impl Aggregate {
             "AGGREGATE_FIRST" => Some(Self::First),
             "AGGREGATE_LAST" => Some(Self::Last),
             "AGGREGATE_DIGEST" => Some(Self::Digest),
+            "AGGREGATE_HIDDEN" => Some(Self::Hidden),
             _ => None,
         }
     }

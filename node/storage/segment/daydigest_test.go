@@ -2,11 +2,13 @@ package segment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -118,6 +120,99 @@ func TestDayDigestsThroughMerges(t *testing.T) {
 			checkDayDigests(t, part, of)
 		}
 	})
+}
+
+// TestDayDigestsAreCarried: of files within one day, which have no rollups, a merge adds up the digests, less what was replaced or
+// hidden. Where those of an input are damaged, or it has none, the output has none, and all else.
+func TestDayDigestsAreCarried(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fs, dir := memFS2(t)
+		hours := testPartition(SpanTwoHours)
+		want, damaged, without := model{}, rapid.IntRange(-6, 2).Draw(t, "damaged"), rapid.IntRange(-6, 2).Draw(t, "without")
+		var inputs []*Reader
+		complete := true
+		for i := range uint64(rapid.IntRange(1, 3).Draw(t, "inputs")) {
+			m := drawModel(t, hours, 100)
+			meta := m.write(t, Options{FS: fs, Dir: dir, Partition: hours, SequenceLow: i, SequenceHigh: i, Digests: int(i) != without, BlockSamples: 16}, 30)
+			r := openSegment(t, fs, dir, &meta)
+			checkDigests := func() {
+				if meta.Rollups || meta.DayDigests != (int(i) != without) {
+					t.Fatal(meta)
+				}
+				if err := r.Verify(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				if meta.DayDigests {
+					checkDayDigests(t, r, m)
+				}
+			}
+			checkDigests()
+			if int(i) == damaged && meta.DayDigests {
+				release(t, r)
+				content, err := vfs.ReadFile(fs, path.Join(dir, meta.Name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := bytes.LastIndex(content, binary.LittleEndian.AppendUint64(nil, naiveDayDigests(m[lastOf(m)])[0].Digest))
+				content[at] ^= 1
+				if err := vfs.WriteFile(fs, path.Join(dir, meta.Name), content); err != nil {
+					t.Fatal(err)
+				}
+				r = openSegment(t, fs, dir, &meta)
+			}
+			complete = complete && int(i) != damaged && meta.DayDigests
+			inputs = append(inputs, r)
+			for k, s := range m {
+				for at, bits := range s {
+					want.put(k, at, math.Float64frombits(bits))
+				}
+			}
+		}
+		defer release(t, inputs...)
+		hidden := TimeRange{hours.StartMs + rapid.Int64Range(0, 2*HourMs).Draw(t, "hidden"), hours.StartMs + rapid.Int64Range(0, 2*HourMs).Draw(t, "to")}
+		for k, s := range want {
+			maps.DeleteFunc(s, func(at int64, _ uint64) bool { return hidden.Has(at) })
+			if len(s) == 0 {
+				delete(want, k)
+			}
+		}
+		metas, err := Merge(context.Background(), inputs, MergeOptions{
+			Options: Options{FS: fs, Dir: dir, Partition: hours, Level: 1, BlockSamples: 16},
+			Hidden:  func(dst []TimeRange, _ *Meta, _ uint16, _ uint32) []TimeRange { return append(dst, hidden) },
+		})
+		if err != nil || len(metas) != min(1, len(want)) {
+			t.Fatal(len(metas), len(want), err)
+		}
+		if len(want) == 0 {
+			return
+		}
+		r := openSegment(t, fs, dir, &metas[0])
+		defer release(t, r)
+		if err := r.Verify(context.Background()); err != nil || r.Meta().DayDigests != complete {
+			t.Fatal(r.Meta(), complete, err)
+		}
+		if complete {
+			checkDayDigests(t, r, want)
+		} else {
+			checkNoDigestsOf(t, r, want)
+		}
+	})
+}
+
+// lastOf returns the last series of a model.
+func lastOf(m model) seriesKey {
+	return slices.MaxFunc(slices.Collect(maps.Keys(m)), func(a, b seriesKey) int {
+		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.id, b.id))
+	})
+}
+
+func checkNoDigestsOf(t fatal, r *Reader, m model) {
+	t.Helper()
+	for k := range m {
+		if got, err := r.DayDigests(nil, k.shard, k.id, math.MinInt64, math.MaxInt64); err != nil || len(got) != 0 {
+			t.Fatalf("series %v: %+v, %v", k, got, err)
+		}
+	}
 }
 
 func openBytes(t fatal, fs vfs.FS, name string, content []byte) *Reader {

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16tickmesh/v1/scan.proto\x12\x0btickmesh.v1\"M\n\x07Matcher\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12$\n\x04kind\x18\x02 \x01(\x0e\x32\x16.tickmesh.v1.MatchKind\x12\x0e\n\x06values\x18\x03 \x03(\x0c\"w\n\x08Selector\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\x0c\x12\x0e\n\x06metric\x18\x02 \x01(\x0c\x12\x12\n\nmetric_any\x18\x03 \x01(\x08\x12&\n\x08matchers\x18\x04 \x03(\x0b\x32\x14.tickmesh.v1.Matcher\x12\r\n\x05\x65xact\x18\x05 \x01(\x08\"t\n\x07Windows\x12\x11\n\torigin_ms\x18\x01 \x01(\x03\x12\x10\n\x08width_ms\x18\x02 \x01(\x03\x12*\n\naggregates\x18\x03 \x03(\x0e\x32\x16.tickmesh.v1.Aggregate\x12\x18\n\x10recorded_digests\x18\x04 \x01(\x08\"H\n\nScanLimits\x12\x12\n\nseries_max\x18\x01 \x01(\x03\x12\x13\n\x0bsamples_max\x18\x02 \x01(\x03\x12\x11\n\tbytes_max\x18\x03 \x01(\x03\"\x9b\x01\n\x07\x43olumns\x12\x16\n\x0etime_deltas_ms\x18\x01 \x03(\x12\x12\x0e\n\x06values\x18\x02 \x03(\x01\x12\x0c\n\x04sums\x18\x03 \x03(\x01\x12\x0e\n\x06\x63ounts\x18\x04 \x03(\x03\x12\x0c\n\x04mins\x18\x05 \x03(\x01\x12\x0c\n\x04maxs\x18\x06 \x03(\x01\x12\x0e\n\x06\x66irsts\x18\x07 \x03(\x01\x12\r\n\x05lasts\x18\x08 \x03(\x01\x12\x0f\n\x07\x64igests\x18\t \x03(\x06\"\"\n\x03Tag\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\"J\n\x06Series\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\x0c\x12\x0e\n\x06metric\x18\x02 \x01(\x0c\x12\x1e\n\x04tags\x18\x03 \x03(\x0b\x32\x10.tickmesh.v1.Tag\"%\n\tFreshness\x12\x18\n\x10staleness_max_ms\x18\x01 \x01(\x04*\x9c\x02\n\tMatchKind\x12\x1a\n\x16MATCH_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10MATCH_KIND_EQUAL\x10\x01\x12\x18\n\x14MATCH_KIND_NOT_EQUAL\x10\x02\x12\x11\n\rMATCH_KIND_IN\x10\x03\x12\x15\n\x11MATCH_KIND_NOT_IN\x10\x04\x12\x19\n\x15MATCH_KIND_EQUAL_FOLD\x10\x05\x12\x1d\n\x19MATCH_KIND_NOT_EQUAL_FOLD\x10\x06\x12\x15\n\x11MATCH_KIND_REGEXP\x10\x07\x12\x19\n\x15MATCH_KIND_NOT_REGEXP\x10\x08\x12\x16\n\x12MATCH_KIND_PRESENT\x10\t\x12\x15\n\x11MATCH_KIND_ABSENT\x10\n*\xb3\x01\n\tAggregate\x12\x19\n\x15\x41GGREGATE_UNSPECIFIED\x10\x00\x12\x11\n\rAGGREGATE_SUM\x10\x01\x12\x13\n\x0f\x41GGREGATE_COUNT\x10\x02\x12\x11\n\rAGGREGATE_MIN\x10\x03\x12\x11\n\rAGGREGATE_MAX\x10\x04\x12\x13\n\x0f\x41GGREGATE_FIRST\x10\x05\x12\x12\n\x0e\x41GGREGATE_LAST\x10\x06\x12\x14\n\x10\x41GGREGATE_DIGEST\x10\x07\x42;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16tickmesh/v1/scan.proto\x12\x0btickmesh.v1\"M\n\x07Matcher\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12$\n\x04kind\x18\x02 \x01(\x0e\x32\x16.tickmesh.v1.MatchKind\x12\x0e\n\x06values\x18\x03 \x03(\x0c\"w\n\x08Selector\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\x0c\x12\x0e\n\x06metric\x18\x02 \x01(\x0c\x12\x12\n\nmetric_any\x18\x03 \x01(\x08\x12&\n\x08matchers\x18\x04 \x03(\x0b\x32\x14.tickmesh.v1.Matcher\x12\r\n\x05\x65xact\x18\x05 \x01(\x08\"t\n\x07Windows\x12\x11\n\torigin_ms\x18\x01 \x01(\x03\x12\x10\n\x08width_ms\x18\x02 \x01(\x03\x12*\n\naggregates\x18\x03 \x03(\x0e\x32\x16.tickmesh.v1.Aggregate\x12\x18\n\x10recorded_digests\x18\x04 \x01(\x08\"H\n\nScanLimits\x12\x12\n\nseries_max\x18\x01 \x01(\x03\x12\x13\n\x0bsamples_max\x18\x02 \x01(\x03\x12\x11\n\tbytes_max\x18\x03 \x01(\x03\"\xab\x01\n\x07\x43olumns\x12\x16\n\x0etime_deltas_ms\x18\x01 \x03(\x12\x12\x0e\n\x06values\x18\x02 \x03(\x01\x12\x0c\n\x04sums\x18\x03 \x03(\x01\x12\x0e\n\x06\x63ounts\x18\x04 \x03(\x03\x12\x0c\n\x04mins\x18\x05 \x03(\x01\x12\x0c\n\x04maxs\x18\x06 \x03(\x01\x12\x0e\n\x06\x66irsts\x18\x07 \x03(\x01\x12\r\n\x05lasts\x18\x08 \x03(\x01\x12\x0f\n\x07\x64igests\x18\t \x03(\x06\x12\x0e\n\x06hidden\x18\n \x03(\x03\"\"\n\x03Tag\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\"J\n\x06Series\x12\x10\n\x08\x64\x61tabase\x18\x01 \x01(\x0c\x12\x0e\n\x06metric\x18\x02 \x01(\x0c\x12\x1e\n\x04tags\x18\x03 \x03(\x0b\x32\x10.tickmesh.v1.Tag\"%\n\tFreshness\x12\x18\n\x10staleness_max_ms\x18\x01 \x01(\x04*\x9c\x02\n\tMatchKind\x12\x1a\n\x16MATCH_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10MATCH_KIND_EQUAL\x10\x01\x12\x18\n\x14MATCH_KIND_NOT_EQUAL\x10\x02\x12\x11\n\rMATCH_KIND_IN\x10\x03\x12\x15\n\x11MATCH_KIND_NOT_IN\x10\x04\x12\x19\n\x15MATCH_KIND_EQUAL_FOLD\x10\x05\x12\x1d\n\x19MATCH_KIND_NOT_EQUAL_FOLD\x10\x06\x12\x15\n\x11MATCH_KIND_REGEXP\x10\x07\x12\x19\n\x15MATCH_KIND_NOT_REGEXP\x10\x08\x12\x16\n\x12MATCH_KIND_PRESENT\x10\t\x12\x15\n\x11MATCH_KIND_ABSENT\x10\n*\xc9\x01\n\tAggregate\x12\x19\n\x15\x41GGREGATE_UNSPECIFIED\x10\x00\x12\x11\n\rAGGREGATE_SUM\x10\x01\x12\x13\n\x0f\x41GGREGATE_COUNT\x10\x02\x12\x11\n\rAGGREGATE_MIN\x10\x03\x12\x11\n\rAGGREGATE_MAX\x10\x04\x12\x13\n\x0f\x41GGREGATE_FIRST\x10\x05\x12\x12\n\x0e\x41GGREGATE_LAST\x10\x06\x12\x14\n\x10\x41GGREGATE_DIGEST\x10\x07\x12\x14\n\x10\x41GGREGATE_HIDDEN\x10\x08\x42;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,10 +32,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tickmesh.v1.scan_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1'
-  _globals['_MATCHKIND']._serialized_start=741
-  _globals['_MATCHKIND']._serialized_end=1025
-  _globals['_AGGREGATE']._serialized_start=1028
-  _globals['_AGGREGATE']._serialized_end=1207
+  _globals['_MATCHKIND']._serialized_start=757
+  _globals['_MATCHKIND']._serialized_end=1041
+  _globals['_AGGREGATE']._serialized_start=1044
+  _globals['_AGGREGATE']._serialized_end=1245
   _globals['_MATCHER']._serialized_start=39
   _globals['_MATCHER']._serialized_end=116
   _globals['_SELECTOR']._serialized_start=118
@@ -45,11 +45,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCANLIMITS']._serialized_start=357
   _globals['_SCANLIMITS']._serialized_end=429
   _globals['_COLUMNS']._serialized_start=432
-  _globals['_COLUMNS']._serialized_end=587
-  _globals['_TAG']._serialized_start=589
-  _globals['_TAG']._serialized_end=623
-  _globals['_SERIES']._serialized_start=625
-  _globals['_SERIES']._serialized_end=699
-  _globals['_FRESHNESS']._serialized_start=701
-  _globals['_FRESHNESS']._serialized_end=738
+  _globals['_COLUMNS']._serialized_end=603
+  _globals['_TAG']._serialized_start=605
+  _globals['_TAG']._serialized_end=639
+  _globals['_SERIES']._serialized_start=641
+  _globals['_SERIES']._serialized_end=715
+  _globals['_FRESHNESS']._serialized_start=717
+  _globals['_FRESHNESS']._serialized_end=754
 # @@protoc_insertion_point(module_scope)

@@ -30,6 +30,7 @@ class Aggregate(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     AGGREGATE_FIRST: _ClassVar[Aggregate]
     AGGREGATE_LAST: _ClassVar[Aggregate]
     AGGREGATE_DIGEST: _ClassVar[Aggregate]
+    AGGREGATE_HIDDEN: _ClassVar[Aggregate]
 MATCH_KIND_UNSPECIFIED: MatchKind
 MATCH_KIND_EQUAL: MatchKind
 MATCH_KIND_NOT_EQUAL: MatchKind
@@ -49,6 +50,7 @@ AGGREGATE_MAX: Aggregate
 AGGREGATE_FIRST: Aggregate
 AGGREGATE_LAST: Aggregate
 AGGREGATE_DIGEST: Aggregate
+AGGREGATE_HIDDEN: Aggregate
 
 class Matcher(_message.Message):
     __slots__ = ("name", "kind", "values")
@@ -97,7 +99,7 @@ class ScanLimits(_message.Message):
     def __init__(self, series_max: _Optional[int] = ..., samples_max: _Optional[int] = ..., bytes_max: _Optional[int] = ...) -> None: ...
 
 class Columns(_message.Message):
-    __slots__ = ("time_deltas_ms", "values", "sums", "counts", "mins", "maxs", "firsts", "lasts", "digests")
+    __slots__ = ("time_deltas_ms", "values", "sums", "counts", "mins", "maxs", "firsts", "lasts", "digests", "hidden")
     TIME_DELTAS_MS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     SUMS_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +109,7 @@ class Columns(_message.Message):
     FIRSTS_FIELD_NUMBER: _ClassVar[int]
     LASTS_FIELD_NUMBER: _ClassVar[int]
     DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    HIDDEN_FIELD_NUMBER: _ClassVar[int]
     time_deltas_ms: _containers.RepeatedScalarFieldContainer[int]
     values: _containers.RepeatedScalarFieldContainer[float]
     sums: _containers.RepeatedScalarFieldContainer[float]
@@ -116,7 +119,8 @@ class Columns(_message.Message):
     firsts: _containers.RepeatedScalarFieldContainer[float]
     lasts: _containers.RepeatedScalarFieldContainer[float]
     digests: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, time_deltas_ms: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., sums: _Optional[_Iterable[float]] = ..., counts: _Optional[_Iterable[int]] = ..., mins: _Optional[_Iterable[float]] = ..., maxs: _Optional[_Iterable[float]] = ..., firsts: _Optional[_Iterable[float]] = ..., lasts: _Optional[_Iterable[float]] = ..., digests: _Optional[_Iterable[int]] = ...) -> None: ...
+    hidden: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, time_deltas_ms: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., sums: _Optional[_Iterable[float]] = ..., counts: _Optional[_Iterable[int]] = ..., mins: _Optional[_Iterable[float]] = ..., maxs: _Optional[_Iterable[float]] = ..., firsts: _Optional[_Iterable[float]] = ..., lasts: _Optional[_Iterable[float]] = ..., digests: _Optional[_Iterable[int]] = ..., hidden: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Tag(_message.Message):
     __slots__ = ("name", "value")

@@ -57,6 +57,11 @@ export enum Aggregate {
    * then counts NaN. Sums of digests of parts, modulo 2^64, are that of the whole.
    */
   DIGEST = 7,
+  /**
+   * HIDDEN - How many numbers other aggregates of the window's whole hours (UTC) tell of that are not among
+   * its samples: more than 0 only before the time of raw. It goes with DIGEST.
+   */
+  HIDDEN = 8,
   UNRECOGNIZED = -1,
 }
 
@@ -139,6 +144,8 @@ export interface Columns {
   lasts: number[];
   /** Digests of windows. */
   digests: number[];
+  /** Hidden numbers of windows. */
+  hidden: number[];
 }
 
 /** Tag is one name and value of a series. */
@@ -497,7 +504,18 @@ export const ScanLimits: MessageFns<ScanLimits> = {
 };
 
 function createBaseColumns(): Columns {
-  return { timeDeltasMs: [], values: [], sums: [], counts: [], mins: [], maxs: [], firsts: [], lasts: [], digests: [] };
+  return {
+    timeDeltasMs: [],
+    values: [],
+    sums: [],
+    counts: [],
+    mins: [],
+    maxs: [],
+    firsts: [],
+    lasts: [],
+    digests: [],
+    hidden: [],
+  };
 }
 
 export const Columns: MessageFns<Columns> = {
@@ -545,6 +563,11 @@ export const Columns: MessageFns<Columns> = {
     writer.uint32(74).fork();
     for (const v of message.digests) {
       writer.fixed64(v);
+    }
+    writer.join();
+    writer.uint32(82).fork();
+    for (const v of message.hidden) {
+      writer.int64(v);
     }
     writer.join();
     return writer;
@@ -719,6 +742,24 @@ export const Columns: MessageFns<Columns> = {
 
           break;
         }
+        case 10: {
+          if (tag === 80) {
+            message.hidden.push(longToNumber(reader.int64()));
+
+            continue;
+          }
+
+          if (tag === 82) {
+            const end2 = reader.uint32() + reader.pos;
+            while (reader.pos < end2) {
+              message.hidden.push(longToNumber(reader.int64()));
+            }
+
+            continue;
+          }
+
+          break;
+        }
       }
       if ((tag & 7) === 4 || tag === 0) {
         break;
@@ -742,6 +783,7 @@ export const Columns: MessageFns<Columns> = {
     message.firsts = object.firsts?.map((e) => e) || [];
     message.lasts = object.lasts?.map((e) => e) || [];
     message.digests = object.digests?.map((e) => e) || [];
+    message.hidden = object.hidden?.map((e) => e) || [];
     return message;
   },
 };
