@@ -53,7 +53,7 @@ func compareWith(t *testing.T, start func(t *testing.T, points []point, lines []
 		name string
 		make func() string
 	}{
-		{"raw", m.raw}, {"windowed", m.windowed}, {"whole", m.whole}, {"single", m.single}, {"best", m.best}, {"transformed", m.transformed}, {"nested", m.nested}, {"limited", m.limited}, {"clocks", m.clocks}, {"wrong", m.wrong}, {"show", m.show},
+		{"raw", m.raw}, {"windowed", m.windowed}, {"whole", m.whole}, {"single", m.single}, {"forecast", m.forecast}, {"best", m.best}, {"transformed", m.transformed}, {"nested", m.nested}, {"limited", m.limited}, {"clocks", m.clocks}, {"wrong", m.wrong}, {"show", m.show},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			failures, empty := 0, 0

@@ -212,6 +212,12 @@ func (m maker) single() string {
 	return "SELECT distinct(" + m.field() + ") FROM " + m.one("apart", "apart2") + m.where(m.chance(50)) + groupBy(m.tags()...)
 }
 
+// forecast returns a query of what goes on into the future.
+func (m maker) forecast() string {
+	return fmt.Sprintf("SELECT %s(%s(%s), %d, %d) FROM %s%s%s", m.one("holt_winters", "holt_winters_with_fit"), m.one("mean", "max", "sum", "count", "first"), m.field(),
+		1+m.IntN(5), m.IntN(6), m.one("apart", "together"), m.where(true), groupBy(append([]string{"time(" + m.one("1m", "5m", "7m", "4m, 1m") + ")"}, m.tags()...)...)) + m.fill()
+}
+
 // whole returns a query of functions over all of the time.
 func (m maker) whole() string {
 	fields := m.one(

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
@@ -96,7 +98,9 @@ func (w *selectedWriter) WriteSelected(ctx context.Context, database string, req
 	if writer == nil {
 		return errNotStarted
 	}
-	return (*writer).WriteSelected(ctx, database, request)
+	err := (*writer).WriteSelected(ctx, database, request)
+	audit.Of(ctx).Did(audit.Deed{Do: "select into", Database: access.Display(access.Canonical(database))}, err)
+	return err
 }
 
 // run runs in group what goes on beside requests, until ctx ends: what the page remembers, what metrics mean, rules,

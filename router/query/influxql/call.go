@@ -23,7 +23,8 @@ type call struct {
 	input    int // without inner: the column of its field
 	read     int // without inner: which of the reads it is computed from
 
-	n          int     // of moving_average, sample, top and bottom
+	n          int     // of moving_average, sample, top and bottom; points of a season of holt_winters
+	horizon    int     // of holt_winters
 	percentile float64 // of percentile
 	unitNs     int64   // of derivative, elapsed and integral
 	tags       []string
@@ -107,6 +108,11 @@ func (s *selection) setParameters(c *call) {
 		c.percentile = v.Val
 	case *ql.DurationLiteral:
 		c.unitNs = int64(v.Val)
+	}
+	if isForecast(c.name) {
+		if n, ok := arguments[0].(*ql.IntegerLiteral); ok {
+			c.horizon = int(n.Val)
+		}
 	}
 	if isTopBottom(c.expr) {
 		for _, argument := range arguments[:len(arguments)-1] {

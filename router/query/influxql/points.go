@@ -17,6 +17,8 @@ func (s *selection) pointsOf(c *call, g *load.Group, held *load.Holding) (points
 	switch {
 	case isTransform(c.name):
 		points, err = s.transformed(c, g, held)
+	case isForecast(c.name):
+		points, err = s.forecast(c, g, held)
 	case c.name == "integral":
 		points = s.integrated(c, g)
 	case c.inner != nil: // count(distinct(field))

@@ -100,7 +100,7 @@ func callType(name string, arguments []ql.DataType) (ql.DataType, error) {
 	switch name {
 	case "count", "elapsed":
 		return ql.Integer, nil
-	case "mean", "median", "integral", "stddev", "derivative", "non_negative_derivative", "moving_average":
+	case "mean", "median", "integral", "stddev", "derivative", "non_negative_derivative", "moving_average", "holt_winters", "holt_winters_with_fit":
 		return ql.Float, nil
 	}
 	return first, nil

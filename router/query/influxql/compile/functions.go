@@ -38,7 +38,9 @@ func (c *compiler) checkCall(call *ql.Call) error {
 		return c.checkMovingAverage(call)
 	case "integral":
 		return c.checkIntegral(call)
-	case "holt_winters", "holt_winters_with_fit", "exponential_moving_average", "double_exponential_moving_average",
+	case "holt_winters", "holt_winters_with_fit":
+		return c.checkHoltWinters(call)
+	case "exponential_moving_average", "double_exponential_moving_average",
 		"triple_exponential_moving_average", "relative_strength_index", "triple_exponential_derivative",
 		"kaufmans_efficiency_ratio", "kaufmans_adaptive_moving_average", "chande_momentum_oscillator":
 		return fmt.Errorf("function %s() is not supported", call.Name)
@@ -227,6 +229,39 @@ func (c *compiler) checkMovingAverage(call *ql.Call) error {
 		return fmt.Errorf("moving_average window must be greater than 1, got %d", n.Val)
 	}
 	return c.checkTransformed(call)
+}
+
+// checkHoltWinters checks the call of a forecast, which is of windows.
+func (c *compiler) checkHoltWinters(call *ql.Call) error {
+	if n := len(call.Args); n != 3 {
+		return fmt.Errorf("invalid number of arguments for %s, expected 3, got %d", call.Name, n)
+	}
+	horizon, ok := call.Args[1].(*ql.IntegerLiteral)
+	if !ok {
+		return fmt.Errorf("expected integer argument as second arg in %s", call.Name)
+	}
+	if horizon.Val <= 0 {
+		return fmt.Errorf("second arg to %s must be greater than 0, got %d", call.Name, horizon.Val)
+	}
+	season, ok := call.Args[2].(*ql.IntegerLiteral)
+	if !ok {
+		return fmt.Errorf("expected integer argument as third arg in %s", call.Name)
+	}
+	if season.Val < 0 {
+		return fmt.Errorf("third arg to %s cannot be negative, got %d", call.Name, season.Val)
+	}
+	if most := max(horizon.Val, season.Val); most > selectedMax {
+		return tooMany(call, most)
+	}
+	c.selectorsOnly = false
+	of, ok := call.Args[0].(*ql.Call)
+	if !ok {
+		return fmt.Errorf("must use aggregate function with %s", call.Name)
+	}
+	if c.interval.DurationNs == 0 {
+		return fmt.Errorf("%s aggregate requires a GROUP BY interval", call.Name)
+	}
+	return c.checkNested(of)
 }
 
 func (c *compiler) checkIntegral(call *ql.Call) error {
