@@ -55,7 +55,7 @@ func TestParameters(t *testing.T) {
 		{"SELECT usage FROM nosuch", []string{"db", "default"}, 200, `{"results":[{"statement_id":0}]}`},
 		{`SELECT usage FROM db0.autogen.cpu LIMIT 1`, []string{"db", ""}, 200, `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[["2000-01-01T00:00:00Z",1.5]]}]}]}`},
 		{`SELECT usage INTO x FROM cpu`, nil, 405, `{"error":"statements that change something want a POST request"}`},
-		{"SELECT holt_winters(mean(usage), 2, 2) FROM cpu WHERE time > 0 GROUP BY time(1d)", nil, 200, `{"results":[{"statement_id":0,"error":"function holt_winters() is not supported"}]}`},
+		{"SELECT exponential_moving_average(mean(usage), 2) FROM cpu WHERE time > 0 GROUP BY time(1d)", nil, 200, `{"results":[{"statement_id":0,"error":"function exponential_moving_average() is not supported"}]}`},
 		{"SHOW USERS", nil, 200, `{"results":[{"statement_id":0,"error":"not supported: SHOW USERS: users and their rights are set in a file when the server is started"}]}`},
 		{`CREATE RETENTION POLICY two ON db0 DURATION 2d REPLICATION 1`, nil, 200, `{"results":[{"statement_id":0,"error":"retention policies cannot be changed by statements: each database has one, \"autogen\"; retention is set when the server is started"}]}`},
 		{strings.Repeat("(", 500), nil, 400, `{"error":"error parsing query: the query is too large: its brackets are nested more than 128 levels deep"}`},
