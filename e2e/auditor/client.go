@@ -64,9 +64,17 @@ func (a *Audit) writeOnce(ctx context.Context, w *writer) error {
 	return nil
 }
 
+// Turn returns how long it is until it is the turn of one of several that each have one in every stretch of time. Those that
+// only pause between requests fall into step when something holds all of them up, and then nobody notices what happens
+// between two steps.
+func Turn(now time.Time, every time.Duration, place, of int) time.Duration {
+	since := time.Duration(now.UnixNano()) - every*time.Duration(place)/time.Duration(of)
+	return every - since%every
+}
+
 // read is the client with the place that queries until ctx ends.
 func (a *Audit) read(ctx context.Context, place int, random *rand.Rand) {
-	for wait(ctx, a.config.ReadEvery) {
+	for wait(ctx, Turn(time.Now(), a.config.ReadEvery, place-a.config.Writers, a.config.Readers)) {
 		compared, err := a.readOnce(ctx, random)
 		switch {
 		case err == nil:

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickmesh/tickmesh/e2e/auditor"
 	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
 )
 
@@ -50,7 +51,9 @@ func startProtocol(ctx context.Context, name string, clients int, newSender func
 	}
 	p.gap.mu.last = time.Now()
 	for i, s := range senders {
-		p.journals = append(p.journals, startJournal(ctx, metricOf(name, i), s, &p.gap, time.Duration(clients)*journalPause))
+		p.journals = append(p.journals, startJournal(ctx, metricOf(name, i), s, &p.gap, func() time.Duration {
+			return auditor.Turn(time.Now(), time.Duration(clients)*journalPause, i, clients)
+		}))
 	}
 	return p, nil
 }
@@ -100,7 +103,7 @@ type journal struct {
 	stop   context.CancelFunc
 	ended  chan struct{}
 	gap    *gap
-	every  time.Duration // between two batches
+	next   func() time.Duration // until the next batch
 	mu     struct {
 		sync.Mutex
 		acknowledged int // samples 0 to this, without it
@@ -112,9 +115,9 @@ type journal struct {
 }
 
 // startJournal begins to write.
-func startJournal(ctx context.Context, metric string, s sender, g *gap, every time.Duration) *journal {
+func startJournal(ctx context.Context, metric string, s sender, g *gap, next func() time.Duration) *journal {
 	ctx, stop := context.WithCancel(ctx)
-	j := &journal{metric: metric, sender: s, stop: stop, ended: make(chan struct{}), gap: g, every: every}
+	j := &journal{metric: metric, sender: s, stop: stop, ended: make(chan struct{}), gap: g, next: next}
 	go j.run(ctx)
 	return j
 }
@@ -146,7 +149,7 @@ func (j *journal) run(ctx context.Context) {
 		j.mu.Unlock()
 		select {
 		case <-ctx.Done():
-		case <-time.After(j.every):
+		case <-time.After(j.next()):
 		}
 	}
 }
