@@ -52,6 +52,8 @@ func scenes() []scene {
 		{"neighbours", (*stage).neighbours, nil, true},
 		{"full volume", (*stage).fullVolume, nil, true},
 		{"TLS at the edge", (*stage).edge, nil, true},
+		{"users", (*stage).users, nil, true},
+		{"external etcd and issued certificates", (*stage).issued, nil, true},
 		{"operator loss", (*stage).operatorLoss, nil, true},
 		{"two under one name", (*stage).cutOff, nil, true},
 		{"upgrade", (*stage).upgrade, []string{"upgrade"}, false},

@@ -22,14 +22,35 @@ import (
 	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
 )
 
-const (
-	edgeCluster = "secure"
-	edgeDoor    = edgeCluster + "." + namespace + ".svc"
-)
+const edgeCluster = "secure"
+
+// door is how a client is let in to a cluster of its own beside the first one.
+type door struct {
+	cluster string
+	tls     *tls.Config
+	token   string // of a user; empty: none is shown
+}
+
+// openDoor returns how clients connect that trust the CA of the certificate that a cluster shows them.
+func (s *stage) openDoor(ctx context.Context, cluster string) (d door, err error) {
+	text, err := s.kubectl(ctx, "get", "secret/"+cluster+"-edge-tls", `--output=jsonpath={.data.ca\.crt}`)
+	if err != nil {
+		return d, err
+	}
+	authority, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return d, err
+	}
+	d = door{cluster: cluster, tls: &tls.Config{RootCAs: x509.NewCertPool(), ServerName: cluster + "." + namespace + ".svc", MinVersion: tls.VersionTLS12}}
+	if !d.tls.RootCAs.AppendCertsFromPEM(authority) {
+		err = fmt.Errorf("no certificate in %q", authority)
+	}
+	return d, err
+}
 
 // edge makes a cluster whose clients speak TLS with Envoy, first without certificates of their own and then with.
 func (s *stage) edge() {
-	var server *tls.Config
+	var server door
 	s.phase("service.tls: HTTP and the SDK through Envoy", func(ctx context.Context) error {
 		if err := s.applyIn(ctx, namespace, neighbour(edgeCluster, "  routers: {count: 1}\n  envoy: {replicas: 1}\n  service: {tls: {}}\n")); err != nil {
 			return err
@@ -37,17 +58,9 @@ func (s *stage) edge() {
 		if err := s.available(ctx, namespace, edgeCluster); err != nil {
 			return err
 		}
-		text, err := s.kubectl(ctx, "get", "secret/"+edgeCluster+"-edge-tls", `--output=jsonpath={.data.ca\.crt}`)
-		if err != nil {
+		var err error
+		if server, err = s.openDoor(ctx, edgeCluster); err != nil {
 			return err
-		}
-		authority, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			return err
-		}
-		server = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: edgeDoor, MinVersion: tls.VersionTLS12}
-		if !server.RootCAs.AppendCertsFromPEM(authority) {
-			return fmt.Errorf("no certificate in %q", authority)
 		}
 		return s.served(ctx, server)
 	})
@@ -78,8 +91,9 @@ func (s *stage) edge() {
 		if err := s.patch(ctx, "tmc/"+edgeCluster, `{"spec":{"service":{"tls":{"clientCASecretName":"clients"}}}}`); err != nil {
 			return err
 		}
-		known := server.Clone()
-		known.Certificates = []tls.Certificate{{Certificate: [][]byte{pair.Certificate.Raw}, PrivateKey: pair.Key}}
+		known := server
+		known.tls = server.tls.Clone()
+		known.tls.Certificates = []tls.Certificate{{Certificate: [][]byte{pair.Certificate.Raw}, PrivateKey: pair.Key}}
 		// Envoys with the old configuration go when those with the new one are ready.
 		if err := lab.Wait(ctx, func() (bool, error) {
 			now, err := envoys()
@@ -87,7 +101,7 @@ func (s *stage) edge() {
 		}); err != nil {
 			return err
 		}
-		return errors.Join(s.unserved(ctx, server), s.served(ctx, known))
+		return errors.Join(s.unserved(ctx, server, "certificate required"), s.served(ctx, known))
 	})
 	s.phase("the cluster with TLS is deleted", func(ctx context.Context) error {
 		if err := s.deleteNeighbour(ctx, edgeCluster); err != nil {
@@ -100,81 +114,86 @@ func (s *stage) edge() {
 	})
 }
 
-// edgeAddress returns the address of the Service of the cluster with TLS, and a port.
-func (s *stage) edgeAddress(ctx context.Context, port int) (string, error) {
-	address, err := s.kubectl(ctx, "get", "service/"+edgeCluster, "--output=jsonpath={.spec.clusterIP}")
+// doorAddress returns the address of a cluster's Service, and a port.
+func (s *stage) doorAddress(ctx context.Context, d door, port int) (string, error) {
+	address, err := s.kubectl(ctx, "get", "service/"+d.cluster, "--output=jsonpath={.spec.clusterIP}")
 	return net.JoinHostPort(address, fmt.Sprint(port)), err
 }
 
-// edgeHTTP makes a client of HTTP that speaks TLS as config says, and the address to speak to.
-func (s *stage) edgeHTTP(ctx context.Context, config *tls.Config) (c *http.Client, url string, err error) {
-	address, err := s.edgeAddress(ctx, portHTTP)
-	return &http.Client{
-		Timeout:   5 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
-	}, "https://" + address, err
+// showing shows a token with each request.
+type showing struct {
+	token string
+	next  http.RoundTripper
 }
 
-// served writes by HTTP and with the SDK, both with TLS as config says, and reads both back.
-func (s *stage) served(ctx context.Context, config *tls.Config) error {
-	c, url, err := s.edgeHTTP(ctx, config)
+func (s showing) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	return s.next.RoundTrip(r)
+}
+
+// doorHTTP makes a client of HTTP, and the address to speak to.
+func (s *stage) doorHTTP(ctx context.Context, d door) (c *http.Client, url string, err error) {
+	address, err := s.doorAddress(ctx, d, portHTTP)
+	c = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: d.tls, DisableKeepAlives: true}}
+	if d.token != "" {
+		c.Transport = showing{d.token, c.Transport}
+	}
+	return c, "https://" + address, err
+}
+
+// write writes a sample with the SDK.
+func (s *stage) write(ctx context.Context, d door, by string, value float64, within time.Duration) error {
+	address, err := s.doorAddress(ctx, d, portGRPC)
+	if err != nil {
+		return err
+	}
+	sdk, err := meshclient.New(meshclient.Options{Endpoints: []string{address}, Credentials: credentials.NewTLS(d.tls.Clone()), Token: d.token, WriteTimeout: within})
+	if err != nil {
+		return err
+	}
+	series, err := meshclient.NewSeries("edge", meshclient.Tag{Name: "by", Value: by})
+	if err == nil {
+		err = sdk.Write(ctx, meshclient.Sample{Series: series, TimeMs: 1700000042_000, Value: value})
+	}
+	return errors.Join(err, sdk.Close())
+}
+
+// served writes by HTTP and with the SDK, and reads both back.
+func (s *stage) served(ctx context.Context, d door) error {
+	c, url, err := s.doorHTTP(ctx, d)
 	if err != nil {
 		return err
 	}
 	if err := post(ctx, c, url+"/write?precision=s", "edge,by=http value=7 1700000042\n"); err != nil {
 		return err
 	}
-	address, err := s.edgeAddress(ctx, portGRPC)
-	if err != nil {
-		return err
-	}
-	sdk, err := meshclient.New(meshclient.Options{Endpoints: []string{address}, Credentials: credentials.NewTLS(config.Clone()), WriteTimeout: conditionTime})
-	if err != nil {
-		return err
-	}
-	series, err := meshclient.NewSeries("edge", meshclient.Tag{Name: "by", Value: "grpc"})
-	if err == nil {
-		err = sdk.Write(ctx, meshclient.Sample{Series: series, TimeMs: 1700000042_000, Value: 8})
-	}
-	if err := errors.Join(err, sdk.Close()); err != nil {
+	if err := s.write(ctx, d, "grpc", 8, conditionTime); err != nil {
 		return err
 	}
 	return get(ctx, c, url+"/api/query?start=1700000000&end=1700000100&m=sum:edge", `"1700000042":15`)
 }
 
-// unserved waits until no client is served that speaks TLS as config says.
-func (s *stage) unserved(ctx context.Context, config *tls.Config) error {
-	c, url, err := s.edgeHTTP(ctx, config)
+// unserved waits until a client is refused, as it is told by an error of the connection or by an answer's status.
+func (s *stage) unserved(ctx context.Context, d door, refusal string) error {
+	c, url, err := s.doorHTTP(ctx, d)
 	if err != nil {
 		return err
 	}
 	if err := lab.Wait(ctx, func() (bool, error) {
 		response, err := c.Get(url + "/api/version")
 		if err != nil {
-			if strings.Contains(err.Error(), "certificate required") {
-				return true, nil
-			}
-			return false, err
+			return strings.Contains(err.Error(), refusal), err
 		}
-		return false, errors.Join(fmt.Errorf("a client without a certificate is answered %s", response.Status), response.Body.Close())
+		if err := response.Body.Close(); err != nil || strings.Contains(response.Status, refusal) {
+			return err == nil, err
+		}
+		return false, fmt.Errorf("a client that is to be refused is answered %s", response.Status)
 	}); err != nil {
 		return err
 	}
-	address, err := s.edgeAddress(ctx, portGRPC)
-	if err != nil {
-		return err
-	}
-	sdk, err := meshclient.New(meshclient.Options{Endpoints: []string{address}, Credentials: credentials.NewTLS(config.Clone()), WriteTimeout: 5 * time.Second})
-	if err != nil {
-		return err
-	}
-	series, err := meshclient.NewSeries("edge", meshclient.Tag{Name: "by", Value: "nobody"})
-	if err != nil {
-		return err
-	}
-	err = sdk.Write(ctx, meshclient.Sample{Series: series, TimeMs: 1700000042_000, Value: 1})
-	if closed := sdk.Close(); err == nil {
-		return errors.Join(errors.New("the SDK wrote without a certificate"), closed)
+	if s.write(ctx, d, "nobody", 1, 5*time.Second) == nil {
+		return errors.New("the SDK wrote where it is to be refused")
 	}
 	return nil
 }

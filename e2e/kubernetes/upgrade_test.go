@@ -207,9 +207,11 @@ func (s *stage) certificates() {
 	})
 }
 
-// processes names all pods of the cluster, with how often each was restarted.
-func (s *stage) processes(ctx context.Context) (string, error) {
-	return s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster=demo", "--sort-by=.metadata.name",
+// processes names all pods of the first cluster, with how often each was restarted.
+func (s *stage) processes(ctx context.Context) (string, error) { return s.processesOf(ctx, "demo") }
+
+func (s *stage) processesOf(ctx context.Context, cluster string) (string, error) {
+	return s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster="+cluster, "--sort-by=.metadata.name",
 		`--output=go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{.metadata.uid}} {{(index .status.containerStatuses 0).restartCount}}; {{end}}{{end}}`)
 }
 
