@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,13 +72,17 @@ func TestSilentMember(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	defer cancel()
-	server, err := etcdserver.Start(ctx, etcdserver.Options{DataDir: t.TempDir(), ClientAddress: "127.0.0.1:0", PeerAddress: "127.0.0.1:0", NoSync: true})
+	address, peer := freeAddress(t), freeAddress(t)
+	server, err := etcdserver.Start(ctx, etcdserver.Options{
+		DataDir: t.TempDir(), ClientAddress: address, PeerAddress: peer, NoSync: true,
+		Membership: &etcdserver.Membership{Name: "e0", AdvertiseClient: "http://" + address, Members: []etcdserver.Member{{Name: "e0", Peer: "http://" + peer}}, Token: "silent"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	r := newRelay(t, strings.TrimPrefix(server.Endpoint(), "http://"))
-	admin, err := Connect([]string{"http://" + r.Addr().String(), server.Endpoint()}, nil)
+	r := newRelay(t, address)
+	admin, err := Connect([]string{"http://" + r.Addr().String(), "http://" + address}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
