@@ -54,7 +54,6 @@ func scenes() []scene {
 		{"TLS at the edge", (*stage).edge, nil, true},
 		{"users", (*stage).users, nil, true},
 		{"external etcd and issued certificates", (*stage).issued, nil, true},
-		{"a clock that jumps", (*stage).clocks, nil, true},
 		{"operator loss", (*stage).operatorLoss, nil, true},
 		{"two under one name", (*stage).cutOff, nil, true},
 		{"upgrade", (*stage).upgrade, []string{"upgrade"}, false},

@@ -83,9 +83,6 @@ func start(folders lab.Folders) error {
 		if err := buildEarlier(ctx, folders); err != nil {
 			return err
 		}
-		if err := buildClock(ctx, folders); err != nil {
-			return err
-		}
 	}
 	if err := buildPlugin(ctx, folders); err != nil {
 		return err

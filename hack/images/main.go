@@ -50,7 +50,6 @@ func runProduct(ctx context.Context, args []string) error {
 	prefix := set.String("prefix", "lab.local/", "of the images' names")
 	tag := set.String("tag", "", "of the images; empty for the version of the sources")
 	version := set.String("version", "", "that the programs say; empty for the version of the sources")
-	clock := set.String("clock", "", "file that says by how many seconds the clock of the programs is ahead, for tests; empty: they have the machine's")
 	wanted := set.String("programs", "", "names with commas between; empty for all")
 	chosen := set.String("architectures", strings.Join(architectures, ","), "what the images are for")
 	if err := set.Parse(args); err != nil {
@@ -69,11 +68,6 @@ func runProduct(ctx context.Context, args []string) error {
 	}
 	if *version != "" {
 		if s, err = s.as(*version, folder); err != nil {
-			return err
-		}
-	}
-	if *clock != "" {
-		if s, err = s.withClock(ctx, *clock, folder); err != nil {
 			return err
 		}
 	}

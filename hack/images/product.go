@@ -43,9 +43,8 @@ type source struct {
 	root     string
 	version  string
 	revision string
-	time     time.Time         // of the commit
-	overlay  string            // file that tells the compiler what to see in another way; empty: nothing
-	shown    map[string]string // what the overlay has
+	time     time.Time // of the commit
+	overlay  string    // what the compiler is told to see in another way; empty: nothing
 }
 
 func readSource(ctx context.Context) (source, error) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -35,33 +34,21 @@ func (s source) as(version, folder string) (source, error) {
 	if !versionLine.Match(text) {
 		return s, errVersion
 	}
-	changed := versionLine.ReplaceAllLiteral(text, fmt.Appendf(nil, "const Version = %q", version))
-	s.version = version
-	return s.show(original, changed, folder)
-}
-
-// show returns a source of which the compiler sees another text in the place of a file.
-func (s source) show(original string, text []byte, folder string) (source, error) {
-	folder, err := filepath.Abs(folder)
-	if err != nil {
+	if folder, err = filepath.Abs(folder); err != nil {
 		return s, err
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return s, err
 	}
-	shown := filepath.Join(folder, filepath.Base(original)+".txt")
-	if err := os.WriteFile(shown, text, 0o644); err != nil {
+	shown := filepath.Join(folder, filepath.Base(versionFile)+".txt")
+	changed := versionLine.ReplaceAllLiteral(text, fmt.Appendf(nil, "const Version = %q", version))
+	if err := os.WriteFile(shown, changed, 0o644); err != nil {
 		return s, err
 	}
-	s.shown = maps.Clone(s.shown)
-	if s.shown == nil {
-		s.shown = map[string]string{}
-	}
-	s.shown[original] = shown
-	overlay, err := json.Marshal(map[string]any{"Replace": s.shown})
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: shown}})
 	if err != nil {
 		return s, err
 	}
-	s.overlay = filepath.Join(folder, "overlay.json")
+	s.version, s.overlay = version, filepath.Join(folder, "overlay.json")
 	return s, os.WriteFile(s.overlay, overlay, 0o644)
 }
