@@ -19,10 +19,12 @@ const entriesHeardMax = 4096
 const (
 	entriesUnderstood = 1
 	entriesKept       = 2 // and the format of the folder allows them
+	entriesKeyless    = 3 // of those that forget series: and it takes shards without the keys of these
 )
 
 func forgetsUnderstood(known Entries) bool { return known.Forgets >= entriesUnderstood }
 func forgetsKept(known Entries) bool       { return known.Forgets >= entriesKept }
+func keysUnneeded(known Entries) bool      { return known.Forgets >= entriesKeyless }
 func thinsUnderstood(known Entries) bool   { return known.Thins >= entriesUnderstood }
 func thinsKept(known Entries) bool         { return known.Thins >= entriesKept }
 func hoursUnderstood(known Entries) bool   { return known.Hours >= entriesUnderstood }
@@ -100,7 +102,7 @@ func (n *Node) HeardEntries(from string, known Entries) {
 func (n *Node) Entries() Entries {
 	known := Entries{Forgets: entriesUnderstood, Thins: entriesUnderstood, Hours: entriesUnderstood, Exemplars: entriesUnderstood}
 	if n.engine.LetsForget() {
-		known.Forgets = entriesKept
+		known.Forgets = entriesKeyless
 	}
 	if n.engine.LetsThin() {
 		known.Thins = entriesKept

@@ -54,6 +54,10 @@ func (n *Node) forget(ctx context.Context) error {
 			return err
 		}
 	}
+	// A shard that moves has no keys of series that are forgotten, once these leave the disk.
+	if n.engine.LetsForget() && n.peers.all(keysUnneeded) {
+		n.engine.LetDropKeys()
+	}
 	if !n.options.ForgetSeries || !n.peers.all(forgetsUnderstood) {
 		return nil
 	}

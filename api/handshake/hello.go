@@ -60,6 +60,8 @@ const (
 	Unknown    Knowledge = 0 // nothing: it is of an older version
 	Understood Knowledge = 1
 	Kept       Knowledge = 2 // and the format of its folder allows them
+	// Keyless, of entries that forget series, is Kept of a node that takes shards without the keys of these.
+	Keyless Knowledge = 3
 )
 
 // New returns a Hello with this program's versions.
@@ -184,7 +186,7 @@ func Check(self, other Hello) error {
 		what := ""
 		switch {
 		case other.Node == "":
-		case kept.Forgets == Kept && other.Forgets == Unknown:
+		case kept.Forgets >= Kept && other.Forgets == Unknown:
 			what = "forgotten series"
 		case kept.Thins == Kept && other.Thins == Unknown:
 			what = "hours of which the last sample is kept"

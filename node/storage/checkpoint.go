@@ -173,6 +173,9 @@ func (e *Engine) makeDurable(m *manifest.Manifest) error {
 	if err := e.options.SyncLog(); err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}
+	if e.index.DropsKeys() {
+		m.LetDropKeys()
+	}
 	m.Pages, m.Index, m.RetentionCutMs, m.RuleCuts = pages, state, cuts.WholeMs, cuts.Lists()
 	return nil
 }

@@ -88,6 +88,10 @@ func (e *Engine) LetForget() error {
 	return e.allow((*manifest.Manifest).Forgets, (*manifest.Manifest).LetForget)
 }
 
+// LetDropKeys allows that keys of series which are forgotten for good leave the disk. All nodes of the map understand files of shards
+// without such keys then.
+func (e *Engine) LetDropKeys() { e.index.LetDropKeys() }
+
 // LetsThin and LetThin are for thinned hours what LetsForget and LetForget are for forgotten series.
 func (e *Engine) LetsThin() bool { return e.thins.Load() }
 

@@ -174,10 +174,10 @@ func (s *shard) resume() error {
 // applyLocked applies an entry. Anything but ErrStalled concerns what the entry
 // says and would be the same on every replica: it is counted and skipped.
 func (s *shard) applyLocked(epoch uint16, e *entry.Entry) error {
-	if e.Index == 1 && s.forgotten.Some() {
+	if e.Index == 1 && (s.forgotten.Some() || s.engine.index.Gaps(s.number)) {
 		// What replicas before have forgotten is to be given again. At a start, what this one is going to forget is not
 		// among it yet; and what a gap of the log has forgotten stays so.
-		if err := s.engine.index.ReplaceForgotten(s.number, nil); err != nil {
+		if err := s.engine.index.BeginAgain(s.number); err != nil {
 			return stalled(err)
 		}
 	}

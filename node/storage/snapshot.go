@@ -87,6 +87,9 @@ func (e *Engine) takeSnapshot(dir string) error {
 	if m.Index, err = e.index.Sync(); err != nil {
 		return fmt.Errorf("sync the series table: %w", err)
 	}
+	if e.index.DropsKeys() {
+		m.LetDropKeys()
+	}
 	if err := e.index.Link(path.Join(dir, dirIndex)); err != nil {
 		return err
 	}

@@ -138,6 +138,7 @@ func (f *keyFile) followGroup(probes *[batchGroup]probe, keys []series.Key, refs
 	var (
 		slots   [batchGroup]uint64
 		records [batchGroup][]byte
+		places  [batchGroup]int64
 		lengths [batchGroup]int
 	)
 	keys, refs = keys[:min(len(keys), batchGroup)], refs[:len(keys)]
@@ -149,7 +150,7 @@ func (f *keyFile) followGroup(probes *[batchGroup]probe, keys []series.Key, refs
 			continue
 		}
 		if place, ok := probes[i].next(); ok {
-			records[i] = f.recordAt(place)
+			records[i], places[i] = f.recordAt(place), place
 		}
 	}
 	for i := range keys {
@@ -158,19 +159,22 @@ func (f *keyFile) followGroup(probes *[batchGroup]probe, keys []series.Key, refs
 		}
 	}
 	for i, key := range keys {
-		record := records[i]
-		for record != nil && (lengths[i] != len(key) || !recordHasKey(record, key) || f.hidden.has(recordLocal(record))) {
+		refs[i] = series.Ref{Hint: LocalNone}
+		for record := records[i]; record != nil; {
+			if lengths[i] == len(key) && recordHasKey(record, key) {
+				if ref, ok := f.ref(record, places[i], key); ok && !f.hidden.has(ref.Hint) {
+					refs[i] = ref
+					found++
+					break
+				}
+			}
 			record = nil
 			if place, ok := probes[i].next(); ok {
+				places[i] = place
 				if record = f.recordAt(place); record != nil {
 					lengths[i] = recordKeyBytes(record)
 				}
 			}
-		}
-		refs[i] = series.Ref{Hint: LocalNone}
-		if record != nil {
-			refs[i] = recordRef(record)
-			found++
 		}
 	}
 	return found

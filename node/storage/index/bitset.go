@@ -74,6 +74,21 @@ func (s *bitSet) list() []uint32 {
 	return list
 }
 
+// between returns how many numbers from lo to hi (excluded) are in the set.
+func (s *bitSet) between(lo, hi uint32) (n int) {
+	for at := uint64(lo &^ 63); at < uint64(hi); at += 64 {
+		w := s.word(uint32(at))
+		if at < uint64(lo) {
+			w = w >> (lo % 64) << (lo % 64)
+		}
+		if left := uint64(hi) - at; left < 64 {
+			w &= 1<<left - 1
+		}
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
 // each visits the chunks that there are.
 func (s *bitSet) each() func(yield func(int, *bitChunk) bool) {
 	return func(yield func(int, *bitChunk) bool) {

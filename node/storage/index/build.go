@@ -52,8 +52,12 @@ func newBuilder() *builder { return &builder{seed: maphash.MakeSeed()} }
 // *vfs.FaultError.
 func (b *builder) build(keys *keyFile, lo, hi uint32) (p *part, err error) {
 	b.reset(int(hi - lo))
+	dropped := keys.droppedBetween(lo, hi)
 	err = vfs.Guard(func() error {
 		for local := lo; local < hi; local++ {
+			if keys.dropped.has(local) {
+				continue
+			}
 			record, err := keys.intact(local)
 			if err != nil {
 				record = keys.record(local) // who asks for a damaged key is told
@@ -65,6 +69,7 @@ func (b *builder) build(keys *keyFile, lo, hi uint32) (p *part, err error) {
 		b.group()
 		b.sort()
 		p = b.write(lo, hi)
+		p.dropped = dropped
 		return nil
 	})
 	clear(b.rows) // nothing may keep pointing into the keys

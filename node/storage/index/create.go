@@ -28,11 +28,11 @@ func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 		persisted := x.table.persisted.Load()
 		if persisted != nil {
 			p := persisted.probe(hash)
-			record := x.keys.follow(&p, key)
-			intact := record != nil || persisted.intact(hash)
+			ref, ok := x.keys.follow(&p, key)
+			intact := ok || persisted.intact(hash)
 			runtime.KeepAlive(persisted)
-			if record != nil {
-				return recordRef(record), true
+			if ok {
+				return ref, true
 			}
 			if !intact {
 				x.dropTable(persisted)
@@ -40,8 +40,8 @@ func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 			}
 		}
 		p := x.table.stripe(hash).probe(hash)
-		if record := x.keys.follow(&p, key); record != nil {
-			return recordRef(record), true
+		if ref, ok := x.keys.follow(&p, key); ok {
+			return ref, true
 		}
 		if x.table.persisted.Load() == persisted {
 			return series.Ref{}, false
@@ -49,15 +49,17 @@ func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 	}
 }
 
-// follow returns the first record with a key of those that a probe leads to and that are not hidden; nil: none.
-func (f *keyFile) follow(p *probe, key series.Key) []byte {
+// follow returns the first series with a key of those that a probe leads to and that are not hidden.
+func (f *keyFile) follow(p *probe, key series.Key) (ref series.Ref, ok bool) {
 	for {
 		place, ok := p.next()
 		if !ok {
-			return nil
+			return series.Ref{}, false
 		}
-		if record := f.recordAt(place); record != nil && recordHasKey(record, key) && !f.hidden.has(recordLocal(record)) {
-			return record
+		if record := f.recordAt(place); record != nil && recordHasKey(record, key) {
+			if ref, ok := f.ref(record, place, key); ok && !f.hidden.has(ref.Hint) {
+				return ref, true
+			}
 		}
 	}
 }
@@ -139,19 +141,21 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key, twin bool) (loca
 	if err != nil {
 		return 0, false, err
 	}
-	for i := range others {
-		switch o := &others[i]; {
-		case o.Shard == shard && o.ID == id:
-			return o.Hint, false, nil
-		case !x.forgets.hidden.has(o.Hint) && !(twin && o.Shard == shard && o.ID < id):
-			return 0, false, fmt.Errorf("%w: %s is id %d of shard %d, not id %d of shard %d", ErrConflict, key, o.ID, o.Shard, id, shard)
-		}
-	}
 	other, taken, rotten := ids.find(id)
 	if rotten != nil {
 		return 0, false, errIDsRotten
 	}
-	if taken {
+	// An id whose record was dropped may get another one: then it is that of the key, and a greater one waits until it is forgotten.
+	again := taken && x.keys.dropped.has(other) || !taken && uint32(id) < ids.next.Load() && (ids.gaps.Load() > 0 || x.forgets.has(shard, id))
+	for i := range others {
+		switch o := &others[i]; {
+		case o.Shard == shard && o.ID == id:
+			return o.Hint, false, nil
+		case !x.forgets.hidden.has(o.Hint) && !(twin && o.Shard == shard && o.ID < id) && !(again && o.Shard == shard && o.ID > id):
+			return 0, false, fmt.Errorf("%w: %s is id %d of shard %d, not id %d of shard %d", ErrConflict, key, o.ID, o.Shard, id, shard)
+		}
+	}
+	if taken && !again {
 		return 0, false, fmt.Errorf("%w: id %d of shard %d is series %d, not %s", ErrConflict, id, shard, other, key)
 	}
 	if next := ids.next.Load(); uint32(id) > next || id > series.IDMax {
@@ -245,8 +249,16 @@ func (x *Index) append(ids *shardIDs, shard uint16, id series.ID, key series.Key
 	if err != nil {
 		return 0, err
 	}
-	x.forgets.addTwin(local, others)
-	ids.set(id, local)
+	x.forgets.addTwin(shard, id, local, others)
+	if id := uint32(id); id < ids.next.Load() {
+		if _, known := ids.local(series.ID(id)); !known {
+			ids.fillGap()
+		}
+	}
+	if x.forgets.has(shard, id) { // until ReplaceForgotten says otherwise
+		x.forgets.hide(local)
+	}
+	ids.put(id, local)
 	ids.raiseNext(uint32(id) + 1)
 	x.keys.publishLocked(local)
 	return local, nil
@@ -263,7 +275,7 @@ func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) {
 		x.relearn(shard, ids, int(id/idChunkEntries), rotten)
 		local, ok, rotten = ids.find(id)
 	}
-	return local, ok && rotten == nil
+	return local, ok && rotten == nil && uint32(id) < ids.next.Load() && !x.keys.dropped.has(local)
 }
 
 // relearn puts a chunk of local ids together from the keys when its file does not read as before. The next Sync
@@ -277,7 +289,7 @@ func (x *Index) relearn(shard uint16, ids *shardIDs, n int, rotten *sealedIDs) {
 				continue
 			}
 			record := x.keys.record(local)
-			if record == nil || int(recordID(record)/idChunkEntries) != n {
+			if record == nil || x.keys.dropped.has(local) || int(recordID(record)/idChunkEntries) != n {
 				continue
 			}
 			if record, ok := cutRecord(record); ok && validRecord(record, local) {
@@ -287,7 +299,8 @@ func (x *Index) relearn(shard uint16, ids *shardIDs, n int, rotten *sealedIDs) {
 		return nil
 	})
 	if err == nil && ids.replace(n, rotten, c) {
-		x.keys.damages.Add(int64(c.missing())) // the chunk stays in memory, and the next start reads all keys
+		gone := x.forgets.of(shard)
+		x.keys.damages.Add(int64(c.missing(func(i int) bool { return gone.Has(uint32(n*idChunkEntries + i)) }))) // the chunk stays in memory, and the next start reads all keys
 		x.damaged(&CorruptError{File: x.persister.ids.name, Offset: x.persister.ids.place(rotten.place), What: fmt.Sprintf(
 			"it reads otherwise than before: ids %d to %d of shard %d are built again from the keys", n*idChunkEntries, (n+1)*idChunkEntries-1, shard)})
 	}
@@ -306,6 +319,9 @@ func (x *Index) Key(local uint32, dst []byte) (series.Key, error) {
 		}
 		return err
 	})
+	if err == nil && x.keys.dropped.has(local) { // meanwhile: what was read may be a hole already
+		err = unknownLocal(local)
+	}
 	return dst, err
 }
 
@@ -318,7 +334,7 @@ func (x *Index) KeyOf(shard uint16, id series.ID, dst []byte) (series.Key, error
 	return x.Key(local, dst)
 }
 
-// Refs appends the shard and id of each local id to dst; Hint is the local id.
+// Refs appends the shard and id of each local id to dst, but for records that were dropped since; Hint is the local id.
 // Errors: as Key.
 func (x *Index) Refs(locals []uint32, dst []series.Ref) ([]series.Ref, error) {
 	count, before := x.keys.count.Load(), len(dst)
@@ -329,10 +345,15 @@ func (x *Index) Refs(locals []uint32, dst []series.Ref) ([]series.Ref, error) {
 				return fmt.Errorf("%w: %d of %d", ErrUnknown, local, count)
 			}
 			record, err := x.keys.intact(local)
+			if err != nil && x.keys.dropped.has(local) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
-			dst = append(dst, recordRef(record))
+			if ref := recordRef(record); !x.keys.dropped.has(local) {
+				dst = append(dst, ref)
+			}
 		}
 		return nil
 	})

@@ -21,7 +21,8 @@ import (
 // counts as not forgotten. Of several records of a key that are not forgotten the one with the least id is what the key
 // means, and the others are its twins: hidden, until what comes before them is forgotten.
 type forgets struct {
-	hidden bitSet // by local id: forgotten, or a twin
+	hidden  bitSet // by local id: forgotten, or a twin
+	dropped bitSet // by local id: forgotten for good, and the record counts for nothing
 
 	mu     sync.Mutex // guards what follows, and each change of the sets
 	shards map[uint16]*Forgotten
@@ -30,7 +31,13 @@ type forgets struct {
 	twins   map[uint32]struct{}
 	staged  *stagedForgets
 	changed bool
-	files   *ForgottenState // that have all of it when nothing has changed; nil: there are none
+	holders int                 // of keys: see HoldKeys
+	final   []uint32            // local ids that are forgotten for good, and may be dropped
+	holes   map[uint32]struct{} // blocks of the file of keys with records that are dropped, and not given back
+	unsaved bool                // more is dropped than files tell
+	noHoles bool                // the file system keeps none
+	given   int64               // bytes that were given back to the disk
+	files   *ForgottenState     // that have all of it when nothing has changed; nil: there are none
 }
 
 // stagedForgets are what a shard is going to have forgotten.
@@ -45,6 +52,7 @@ type Forgotten struct {
 	recent map[uint32]uint64 // by id: its entry, unless a checkpoint has passed it; guarded by forgets.mu
 	// later has likewise what is not forgotten yet, and is going to be: a start applies the entry again.
 	later   map[uint32]uint64
+	dropped int           // of them whose records are; guarded by forgets.mu
 	awaited atomic.Uint64 // the first entry of later; 0: none
 }
 
@@ -166,11 +174,13 @@ func (x *Index) FinalizeForgotten(applied []uint64) error {
 	f := &x.forgets
 	f.mu.Lock()
 	changed := false
+	var final []series.Ref
 	for shard, of := range f.shards {
 		for id, entry := range of.recent {
 			if int(shard) < len(applied) && entry <= applied[shard] {
 				delete(of.recent, id)
 				changed = true
+				final = append(final, series.Ref{Shard: shard, ID: series.ID(id)})
 			}
 		}
 	}
@@ -182,12 +192,29 @@ func (x *Index) FinalizeForgotten(applied []uint64) error {
 	if !changed {
 		return nil
 	}
+	x.noteFinal(final)
 	for _, local := range twins {
 		if err := x.dropTwin(local); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// noteFinal notes that series are forgotten for good.
+func (x *Index) noteFinal(final []series.Ref) {
+	var locals []uint32
+	for i := range final {
+		if local, ok := x.Local(final[i].Shard, final[i].ID); ok {
+			locals = append(locals, local)
+		}
+	}
+	f := &x.forgets
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.noHoles {
+		f.final = append(f.final, locals...)
+	}
 }
 
 // dropTwin takes a record out of the twins if all of its key before it are forgotten for good.
@@ -275,7 +302,8 @@ func (x *Index) collectRecords(list []series.Ref, persisted *persistedTable, s *
 	collect := func(p probe) {
 		for place, ok := p.next(); ok; place, ok = p.next() {
 			if record := x.keys.recordAt(place); record != nil && recordHasKey(record, key) {
-				if ref := recordRef(record); !slices.Contains(list, ref) {
+				ref, ok := x.keys.ref(record, place, key)
+				if ok && !x.keys.dropped.has(ref.Hint) && !slices.Contains(list, ref) {
 					list = append(list, ref)
 				}
 			}
@@ -300,13 +328,19 @@ func (x *Index) recordsLocked(s *stripe, hash uint64, key series.Key) (list []se
 }
 
 // addTwin notes a new record of a key that has others, before anybody can see it.
-func (f *forgets) addTwin(local uint32, others []series.Ref) {
+func (f *forgets) addTwin(shard uint16, id series.ID, local uint32, others []series.Ref) {
 	if len(others) == 0 {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range others {
+		if others[i].Shard == shard && others[i].ID > id { // the id was a gap
+			f.twins[others[i].Hint] = struct{}{}
+			f.hidden.set(others[i].Hint)
+			f.changed = true
+			continue
+		}
 		if !f.finalLocked(&others[i]) {
 			f.twins[local] = struct{}{}
 			f.changed = true
@@ -330,7 +364,7 @@ func (f *forgets) stats() (count, bytes int64) {
 	const recentBytes = 16
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	bytes = f.hidden.bytes() + int64(len(f.twins))*recentBytes
+	bytes = f.hidden.bytes() + f.dropped.bytes() + int64(len(f.twins)+len(f.holes))*recentBytes + int64(len(f.final))*4
 	for _, of := range f.shards {
 		count += of.set.ones.Load()
 		bytes += of.set.bytes() + int64(len(of.recent)+len(of.later))*recentBytes
@@ -353,7 +387,7 @@ func (x *Index) Unmarked(from, most uint32, days Days, visit func(shard uint16, 
 				break
 			}
 			refs, err := x.Refs([]uint32{local}, nil)
-			if err == nil && !visit(refs[0].Shard, refs[0].ID) {
+			if err == nil && len(refs) == 1 && !visit(refs[0].Shard, refs[0].ID) {
 				return local + 1
 			}
 		}

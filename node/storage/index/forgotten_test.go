@@ -20,33 +20,51 @@ func FuzzForgotten(f *testing.F) {
 	some.ofLocked(9).set.set(0)
 	f.Add(some.encodeLocked())
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255})
+	some.dropped.set(999)
+	for local := range uint32(bitChunkBits + 3) {
+		some.dropped.set(8*bitChunkBits + local)
+	}
+	some.holes = map[uint32]struct{}{7: {}, 9: {}}
+	f.Add(some.appendDroppedLocked(some.encodeLocked()))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		state, applied := &State{Count: 1000, Next: []uint32{0, 0, 5000, 0, 0, 0, 0, 0, 0, 3}}, []uint64{0, 0, 16}
-		read := forgets{shards: map[uint16]*Forgotten{}, twins: map[uint32]struct{}{}}
-		if err := read.decode("forgotten", body, state, applied); err != nil {
-			var damaged *CorruptError
-			if !errors.As(err, &damaged) {
-				t.Fatal(err)
-			}
-			return
-		}
-		again := forgets{shards: map[uint16]*Forgotten{}, twins: map[uint32]struct{}{}}
-		if err := again.decode("forgotten", read.encodeLocked(), state, applied); err != nil {
+		fuzzForgotten(t, wholeVersion, body)
+		fuzzForgotten(t, forgottenVersionDropped, body)
+	})
+}
+
+func fuzzForgotten(t *testing.T, version uint32, body []byte) {
+	state, applied := &State{Count: 1000, Next: []uint32{0, 0, 5000, 0, 0, 0, 0, 0, 0, 3}}, []uint64{0, 0, 16}
+	read := forgets{shards: map[uint16]*Forgotten{}, twins: map[uint32]struct{}{}, holes: map[uint32]struct{}{}}
+	if err := read.decode("forgotten", version, body, state, applied); err != nil {
+		var damaged *CorruptError
+		if !errors.As(err, &damaged) {
 			t.Fatal(err)
 		}
-		for shard, of := range read.shards {
-			ids := of.IDs()
-			if len(ids) != int(of.set.ones.Load()) || !slices.Equal(ids, again.of(shard).IDs()) || !maps.Equal(of.later, again.of(shard).later) {
-				t.Fatalf("shard %d: %v became %v", shard, ids, again.of(shard).IDs())
-			}
-			if int(shard) >= len(state.Next) && len(ids) > 0 || len(ids) > 0 && ids[len(ids)-1] >= state.Next[shard] {
-				t.Fatalf("shard %d has %v", shard, ids)
-			}
+		return
+	}
+	again := forgets{shards: map[uint16]*Forgotten{}, twins: map[uint32]struct{}{}, holes: map[uint32]struct{}{}}
+	body = read.encodeLocked()
+	if version == forgottenVersionDropped {
+		body = read.appendDroppedLocked(body)
+	}
+	if err := again.decode("forgotten", version, body, state, applied); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := read.dropped.list(), again.dropped.list(); !slices.Equal(a, b) || !maps.Equal(read.holes, again.holes) {
+		t.Fatalf("%v and %v dropped became %v and %v", a, read.holes, b, again.holes)
+	}
+	for shard, of := range read.shards {
+		ids := of.IDs()
+		if len(ids) != int(of.set.ones.Load()) || !slices.Equal(ids, again.of(shard).IDs()) || !maps.Equal(of.later, again.of(shard).later) {
+			t.Fatalf("shard %d: %v became %v", shard, ids, again.of(shard).IDs())
 		}
-		if !maps.Equal(read.twins, again.twins) {
-			t.Fatalf("%v became %v", read.twins, again.twins)
+		if int(shard) >= len(state.Next) && len(ids) > 0 || len(ids) > 0 && ids[len(ids)-1] >= state.Next[shard] {
+			t.Fatalf("shard %d has %v", shard, ids)
 		}
-	})
+	}
+	if !maps.Equal(read.twins, again.twins) {
+		t.Fatalf("%v became %v", read.twins, again.twins)
+	}
 }
 
 // TestForgottenIsNeeded: a table that does not know what is forgotten would give other ids, and is not opened.

@@ -21,6 +21,8 @@ type ForgottenState struct{ File, Copy uint64 }
 const (
 	forgottenPrefix = "forgotten-"
 	forgottenMagic  = "TMFORG\r\n"
+	// forgottenVersionDropped is that of a file which tells of records that are dropped, too.
+	forgottenVersionDropped = 2
 )
 
 func forgottenFile(n uint64) string { return forgottenPrefix + strconv.FormatUint(n, 10) }
@@ -46,31 +48,36 @@ func (x *Index) persistForgotten() (*ForgottenState, error) {
 	f.mu.Lock()
 	changed := f.changed
 	var body []byte
+	version := uint32(wholeVersion)
 	if changed {
 		body = f.encodeLocked()
+		if f.dropped.ones.Load() > 0 {
+			version = forgottenVersionDropped
+			body = f.appendDroppedLocked(body)
+		}
 		f.changed = false
 	}
 	f.mu.Unlock()
 	if changed {
-		files, err := x.writeForgotten(body)
+		files, err := x.writeForgotten(version, body)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if err != nil {
 			f.changed = true
 			return nil, fmt.Errorf("series table: what is forgotten: %w", err)
 		}
-		f.files = files
+		f.files, f.unsaved = files, false // only who syncs drops records
 	}
 	return f.files, nil
 }
 
 // writeForgotten makes two files with a body.
-func (x *Index) writeForgotten(body []byte) (*ForgottenState, error) {
+func (x *Index) writeForgotten(version uint32, body []byte) (*ForgottenState, error) {
 	files, p := new(ForgottenState), x.persister
 	for _, n := range []*uint64{&files.File, &files.Copy} {
 		var name string
 		*n, name = p.newFile(forgottenPrefix)
-		if err := writeWhole(p.fs, name, forgottenMagic, func(w *wholeWriter) { w.bytes(body) }); err != nil {
+		if err := writeWholeVersion(p.fs, name, forgottenMagic, version, func(w *wholeWriter) { w.bytes(body) }); err != nil {
 			return nil, err
 		}
 	}
@@ -113,6 +120,40 @@ func (f *forgets) encodeLocked() []byte {
 	return b
 }
 
+// appendDroppedLocked appends what a file of version 2 has behind that:
+//
+//	u32 n · n × a chunk of 4,096 local ids: u8 0 none, 1 all, 2 those of the 64 × u64 that follow
+//	u32 n · n × u32 blocks of which something may be given back
+func (f *forgets) appendDroppedLocked(b []byte) []byte {
+	var chunks []*bitChunk
+	if of := f.dropped.chunks.Load(); of != nil {
+		chunks = *of
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(chunks)))
+	for _, c := range chunks {
+		ones := 0
+		for i := 0; c != nil && i < len(c); i++ {
+			ones += bits.OnesCount64(c[i].Load())
+		}
+		switch ones {
+		case 0:
+			b = append(b, 0)
+		case bitChunkBits:
+			b = append(b, 1)
+		default:
+			b = append(b, 2)
+			for i := range c {
+				b = binary.LittleEndian.AppendUint64(b, c[i].Load())
+			}
+		}
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(f.holes)))
+	for _, n := range slices.Sorted(maps.Keys(f.holes)) {
+		b = binary.LittleEndian.AppendUint32(b, n)
+	}
+	return b
+}
+
 // withLater returns what is forgotten with what is going to be, as the file has it.
 func (f *Forgotten) withLater() *Forgotten {
 	if len(f.later) == 0 {
@@ -151,14 +192,18 @@ func (s *bitSet) appendTo(b []byte) []byte {
 func (x *Index) openForgotten(o *Options) error {
 	f := &x.forgets
 	f.shards, f.twins, f.files = map[uint16]*Forgotten{}, map[uint32]struct{}{}, o.State.Forgotten
+	f.holes = map[uint32]struct{}{}
 	var problems error
 	known := false
 	for _, name := range f.files.names() {
 		name = path.Join(o.Dir, name)
-		body, err := readForgotten(o.FS, name)
+		version, body, err := readForgotten(o.FS, name)
 		if err == nil && !known {
 			f.shards, f.twins = map[uint16]*Forgotten{}, map[uint32]struct{}{}
-			err = f.decode(name, body, &o.State, o.Applied)
+			f.dropped.chunks.Store(nil)
+			f.dropped.ones.Store(0)
+			f.holes = map[uint32]struct{}{}
+			err = f.decode(name, version, body, &o.State, o.Applied)
 			known = err == nil
 		}
 		problems = errors.Join(problems, err)
@@ -175,22 +220,22 @@ func (x *Index) openForgotten(o *Options) error {
 }
 
 // readForgotten returns the body of a file.
-func readForgotten(fs vfs.FS, name string) ([]byte, error) {
+func readForgotten(fs vfs.FS, name string) (version uint32, body []byte, err error) {
 	b, err := vfs.ReadFile(fs, name)
 	if err == nil && len(b) < wholeHeader+wholeSumBytes {
 		err = &CorruptError{File: name, What: fmt.Sprintf("it has %d bytes", len(b))}
 	}
 	if err == nil {
-		err = checkWhole(name, forgottenMagic, b)
+		version, err = checkWholeVersion(name, forgottenMagic, forgottenVersionDropped, b)
 	}
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	return b[wholeHeader : len(b)-wholeSumBytes], nil
+	return version, b[wholeHeader : len(b)-wholeSumBytes], nil
 }
 
 // decode reads the body of a file. Ids whose entry comes after applied are not forgotten yet.
-func (f *forgets) decode(name string, body []byte, state *State, applied []uint64) error {
+func (f *forgets) decode(name string, version uint32, body []byte, state *State, applied []uint64) error {
 	r := &forgottenReader{rest: body}
 	for range r.uint32() {
 		shard := r.uint32()
@@ -225,6 +270,9 @@ func (f *forgets) decode(name string, body []byte, state *State, applied []uint6
 			f.twins[local] = struct{}{}
 		}
 	}
+	if version == forgottenVersionDropped {
+		r.dropped(&f.dropped, f.holes, state)
+	}
 	if r.failed || len(r.rest) > 0 {
 		return &CorruptError{File: name, Offset: int64(wholeHeader + len(body) - len(r.rest)), What: "it does not end where it should, or has shards that are not there"}
 	}
@@ -257,6 +305,40 @@ func (r *forgottenReader) uint64() uint64 {
 	return v
 }
 
+// dropped reads which records are dropped, and which blocks are not given back.
+func (r *forgottenReader) dropped(s *bitSet, holes map[uint32]struct{}, state *State) {
+	for n := range r.uint32() {
+		if r.failed = r.failed || len(r.rest) == 0 || n > countMax/bitChunkBits; r.failed {
+			return
+		}
+		kind := r.rest[0]
+		r.rest = r.rest[1:]
+		if kind > 2 {
+			r.failed = true
+			return
+		}
+		for i := uint32(0); kind != 0 && i < bitChunkBits/64; i++ {
+			w := ^uint64(0)
+			if kind == 2 {
+				w = r.uint64()
+			}
+			for ; w != 0; w &= w - 1 {
+				local := n*bitChunkBits + i*64 + uint32(bits.TrailingZeros64(w))
+				if local < state.Count {
+					s.set(local)
+				}
+			}
+		}
+	}
+	for range r.uint32() {
+		n := r.uint32()
+		if r.failed {
+			return
+		}
+		holes[n] = struct{}{}
+	}
+}
+
 // bits reads those numbers of a set that are below end.
 func (r *forgottenReader) bits(s *bitSet, end uint32) {
 	words := r.uint32()
@@ -276,12 +358,22 @@ func (r *forgottenReader) bits(s *bitSet, end uint32) {
 // hideForgotten hides what is forgotten and twins, when records and ids are there.
 func (x *Index) hideForgotten(o *Options) {
 	f := &x.forgets
+	for _, local := range f.dropped.list() {
+		f.hidden.set(local)
+	}
+	gaps := f.dropped.ones.Load() > 0
 	for shard, of := range f.shards {
 		for _, id := range of.set.list() {
 			if local, ok := x.Local(shard, series.ID(id)); ok {
 				f.hidden.set(local)
+				f.final = append(f.final, local) // what is not is in later
+			} else if gaps {
+				of.dropped++ // or lost, which is as good
 			}
 		}
+	}
+	if gaps {
+		x.drops.Store(true)
 	}
 	for local := range f.twins {
 		if err := x.chooseRecord(local); err != nil { // it is lost, and was reported

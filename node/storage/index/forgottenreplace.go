@@ -92,6 +92,7 @@ func (x *Index) ReplaceForgotten(shard uint16, ids []uint32) (problem error) {
 			x.forgets.mu.Lock()
 			if of.set.has(id) {
 				f.hidden.set(local)
+				f.final = append(f.final, local)
 			} else {
 				f.hidden.clear(local)
 			}

@@ -52,6 +52,8 @@ type State struct {
 	// that the id of a series whose record was lost is not given again. Records
 	// with other ids are refused.
 	Next []uint32
+	// Gaps holds how many of these ids never had a record in this table: see MakeGap. Without it there are none.
+	Gaps []uint32 `json:",omitempty"`
 	// DaysByMonth records that marks of days, in a file for each month, tell of every sample.
 	// Without it and Days there may be samples of which they know nothing, as the folder was
 	// written by a program that does not keep them.
@@ -75,10 +77,14 @@ func (s *State) check() error {
 		return fmt.Errorf("series table: %d series cannot be in %d bytes", s.Count, s.Bytes)
 	}
 	given := uint64(0)
-	for _, next := range s.Next {
-		given += uint64(next)
+	for shard, next := range s.Next {
+		gaps := s.gapsOf(shard)
+		if gaps > next {
+			return fmt.Errorf("series table: %d of %d ids of shard %d have no records", gaps, next, shard)
+		}
+		given += uint64(next - gaps)
 	}
-	if given > uint64(s.Count) || len(s.Next) > 1<<16 {
+	if len(s.Gaps) > len(s.Next) || given > uint64(s.Count) || len(s.Next) > 1<<16 {
 		return fmt.Errorf("series table: %d ids in %d shards were given to %d series", given, len(s.Next), s.Count)
 	}
 	if s.Persisted != nil {
@@ -87,10 +93,29 @@ func (s *State) check() error {
 	return nil
 }
 
+// gapsOf returns how many ids of a shard never had a record.
+func (s *State) gapsOf(shard int) uint32 {
+	if shard < len(s.Gaps) {
+		return s.Gaps[shard]
+	}
+	return 0
+}
+
+func (s *State) noteGaps(shard uint16, gaps uint32) {
+	if gaps == 0 {
+		return
+	}
+	for len(s.Gaps) <= int(shard) {
+		s.Gaps = append(s.Gaps, 0)
+	}
+	s.Gaps[shard] = gaps
+}
+
 // The failpoints of this package.
 const (
 	PointKeyWrite      = "index/key-write"      // before keys are written to their file
 	PointKeysSynced    = "index/keys-synced"    // keys are durable, the activity is not
+	PointKeysPunch     = "index/keys-punch"     // before a hole is made in the file of keys
 	PointPersistedFile = "index/persisted-file" // before a hash table or a part is written
 	PointActivityFile  = "index/activity-file"  // a month or its days are written, not yet renamed into place
 	PointActivityDrops = "index/activity-drops" // before a file of a dropped month is removed
@@ -98,7 +123,7 @@ const (
 
 // Failpoints lists the failpoints of this package.
 func Failpoints() []string {
-	return []string{PointKeyWrite, PointKeysSynced, PointPersistedFile, PointActivityFile, PointActivityDrops}
+	return []string{PointKeyWrite, PointKeysSynced, PointKeysPunch, PointPersistedFile, PointActivityFile, PointActivityDrops}
 }
 
 // Index is the series table of a node. All methods may be called from many
@@ -117,7 +142,8 @@ type Index struct {
 	damages   atomic.Int64
 	rebuilt   atomic.Int64
 	lost      atomic.Int64
-	syncing   sync.Mutex // one Sync at a time
+	syncing   sync.Mutex  // one Sync at a time
+	drops     atomic.Bool // records of series that are forgotten for good
 	closed    atomic.Bool
 }
 
@@ -154,7 +180,7 @@ func Open(o Options) (*Index, error) {
 	if x.keys, err = openKeyFile(&o); err != nil {
 		return nil, err
 	}
-	x.keys.damaged, x.keys.hidden = x.damaged, &x.forgets.hidden
+	x.keys.damaged, x.keys.hidden, x.keys.dropped = x.damaged, &x.forgets.hidden, &x.forgets.dropped
 	if err = x.load(&o); err != nil {
 		return nil, errors.Join(err, x.closePersisted(), x.keys.close())
 	}
@@ -206,6 +232,7 @@ func (x *Index) Sync() (State, error) {
 				state.Next = append(state.Next, 0)
 			}
 			state.Next[shard] = s.next.Load()
+			state.noteGaps(shard, s.gaps.Load())
 		})
 	})
 	if err != nil {
@@ -218,6 +245,7 @@ func (x *Index) Sync() (State, error) {
 	if err := x.keys.failpoints.Hit(PointKeysSynced); err != nil {
 		return State{}, err
 	}
+	x.dropKeys()
 	if state.Forgotten, err = x.persistForgotten(); err != nil {
 		return State{}, err
 	}

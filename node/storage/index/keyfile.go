@@ -43,6 +43,7 @@ type keyFile struct {
 	seals      atomic.Pointer[[]*offsetsSeal] // of the offsets that are mapped; nil: in memory
 	damaged    func(error)                    // told of offsets that are rotten
 	hidden     *bitSet                        // series that are not found by their keys: see forgets
+	dropped    *bitSet                        // series whose records count for nothing: see gaps.go
 	blocks     atomic.Pointer[[]*block]       // copied when a block is added
 	damages    atomic.Int64                   // met by intact
 	unread     bool                           // a block could not be read at the start: it may be whole all the same
@@ -65,7 +66,7 @@ type keyFile struct {
 }
 
 // record returns the record of a series that exists, with more bytes behind it;
-// nil when it is lost.
+// nil when it is lost. Of one that is dropped it means nothing.
 func (f *keyFile) record(local uint32) []byte {
 	chunk := (*f.offsets.Load())[local>>offsetChunkBits]
 	delta := chunk.delta[local%offsetChunk]
@@ -90,6 +91,9 @@ func (f *keyFile) recordAt(place int64) []byte {
 // now what is not what it read when the file was opened. Errors: ErrUnknown,
 // *CorruptError.
 func (f *keyFile) intact(local uint32) ([]byte, error) {
+	if f.dropped.has(local) {
+		return nil, unknownLocal(local)
+	}
 	record, ok := cutRecord(f.record(local))
 	if !ok || !validRecord(record, local) {
 		f.healPlace(local)
@@ -98,11 +102,19 @@ func (f *keyFile) intact(local uint32) ([]byte, error) {
 		}
 		record, ok = cutRecord(f.record(local))
 	}
+	if (!ok || !validRecord(record, local)) && f.dropped.has(local) { // meanwhile
+		return nil, unknownLocal(local)
+	}
 	if !ok || !validRecord(record, local) {
 		f.damages.Add(1)
 		return nil, &CorruptError{File: f.file.Name(), Offset: f.offset(local), What: fmt.Sprintf("the key of series %d", local)}
 	}
 	return record, nil
+}
+
+// unknownLocal is the error of a series whose record was dropped.
+func unknownLocal(local uint32) error {
+	return fmt.Errorf("%w: series %d is forgotten for good", ErrUnknown, local)
 }
 
 // offset returns where the record of a series is that is not lost.
@@ -280,7 +292,7 @@ func (f *keyFile) makeDurable(bytes int64) error {
 // openKeyFile opens or makes the file and maps it; scanning is for the caller.
 func openKeyFile(o *Options) (f *keyFile, err error) {
 	name := path.Join(o.Dir, keyFileName)
-	f = &keyFile{failpoints: o.Failpoints, hidden: new(bitSet)}
+	f = &keyFile{failpoints: o.Failpoints, hidden: new(bitSet), dropped: new(bitSet)}
 	if o.State.Bytes == 0 {
 		err = f.create(o.FS, name)
 	} else {

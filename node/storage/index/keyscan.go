@@ -268,10 +268,12 @@ func (r *resync) lose(local uint32, at int64) {
 	if r.next == local {
 		return
 	}
-	r.corrupt(&CorruptError{
-		File: r.f.file.Name(), Offset: at - r.skipped,
-		What: fmt.Sprintf("the keys of series %d to %d are lost", r.next, local-1),
-	})
+	if int64(r.f.droppedBetween(r.next, local)) < int64(local)-int64(r.next) {
+		r.corrupt(&CorruptError{
+			File: r.f.file.Name(), Offset: at - r.skipped,
+			What: fmt.Sprintf("the keys of series %d to %d are lost", r.next, local-1),
+		})
+	}
 	for ; r.next < local; r.next++ {
 		chunks := r.f.growOffsets(r.next, at)
 		chunks[r.next>>offsetChunkBits].delta[r.next%offsetChunk] = offsetLost

@@ -33,7 +33,7 @@ func (x *Index) fill(o *Options) error {
 // countLost counts the series from lo to hi (excluded) whose records are lost.
 func (x *Index) countLost(lo, hi uint32) {
 	for local := lo; local < hi; local++ {
-		if x.keys.record(local) == nil {
+		if x.keys.record(local) == nil && !x.keys.dropped.has(local) {
 			x.lost.Add(1)
 		}
 	}
@@ -42,7 +42,7 @@ func (x *Index) countLost(lo, hi uint32) {
 // loadPersisted takes what is persisted from its files, and fills in what has come since. If that cannot be
 // done without doubt, it takes nothing and returns false.
 func (x *Index) loadPersisted(o *Options) (ok bool, err error) {
-	found, err := x.persister.openOffsets(o)
+	found, err := x.persister.openOffsets(o, x.keys.dropped)
 	if err == nil {
 		ok, err = x.keys.scanAfter(o, found.chunks, found.seals)
 	}
@@ -50,7 +50,7 @@ func (x *Index) loadPersisted(o *Options) (ok bool, err error) {
 		reportUnusable(o, err)
 		return false, x.dropPersisted(o)
 	}
-	ids, err := x.persister.openIDs(o)
+	ids, err := x.persister.openIDs(o, &x.forgets)
 	if err != nil {
 		reportUnusable(o, err)
 	}
@@ -104,12 +104,15 @@ func (x *Index) dropPersisted(o *Options) error {
 func (x *Index) fillIDs(before uint32) (conflicts bool, err error) {
 	missing, left := make([]uint32, 1<<16), uint32(0)
 	x.shards.each(func(shard uint16, ids *shardIDs) {
-		missing[shard] = ids.missing()
+		missing[shard] = ids.missing(x.forgets.of(shard), x.keys.dropped)
 		left += missing[shard]
 	})
 	err = vfs.Guard(func() error {
 		for local := before; local > 0 && left > 0; {
 			local--
+			if x.keys.dropped.has(local) {
+				continue
+			}
 			shard := x.keys.shard(local)
 			if missing[shard] == 0 {
 				continue
@@ -124,8 +127,8 @@ func (x *Index) fillIDs(before uint32) (conflicts bool, err error) {
 				conflicts = true
 				return nil
 			}
-			if _, known := ids.local(recordID(record)); !known {
-				ids.set(recordID(record), local)
+			if before, known := ids.local(recordID(record)); !known || x.keys.dropped.has(before) {
+				ids.put(recordID(record), local)
 				missing[shard]--
 				left--
 			}
@@ -140,6 +143,7 @@ func (x *Index) fillWith(o *Options, from uint32, workers int, refuse func(local
 		if next > 0 {
 			ids := x.shards.make(uint16(shard))
 			ids.raiseNext(next)
+			ids.gaps.Store(o.State.gapsOf(shard))
 			ids.growLocked(next) // no larger than Count, see State.check
 		}
 	}
@@ -151,7 +155,7 @@ func (x *Index) fillWith(o *Options, from uint32, workers int, refuse func(local
 			for n := uint64(i) * fillSlice; n < min(uint64(i+1)*fillSlice, count); n++ {
 				local := from + uint32(n)
 				record := x.keys.record(local)
-				if record == nil {
+				if record == nil || x.keys.dropped.has(local) {
 					continue
 				}
 				if what := x.fillOne(local, record, &o.State); what != "" {
@@ -186,7 +190,7 @@ func (x *Index) fillOne(local uint32, record []byte, state *State) (what string)
 			}
 		}
 	}
-	if !x.shards.get(shard).set(id, local) {
+	if !x.shards.get(shard).setOver(id, local, x.keys.dropped) {
 		return fmt.Sprintf("is a second one for id %d of shard %d", id, shard)
 	}
 	s.makeRoomLocked()

@@ -1,19 +1,24 @@
 package index
 
-import "bytes"
+import (
+	"bytes"
+	"math/bits"
+	"slices"
+)
 
 // merge makes one part of neighbouring ones. Their series do not overlap and
-// come in order, so every set is the sets of the parts one after the other. Rotten parts and errors: as readParts.
-func merge(parts []*part) (merged *part, rotten []*part, err error) {
+// come in order, so every set is the sets of the parts one after the other, without those that are dropped. Rotten parts and errors: as readParts.
+func merge(parts []*part, dropped *bitSet) (merged *part, rotten []*part, err error) {
 	rotten, err = readParts(parts, func() error {
-		merged = mergeParts(parts)
+		merged = mergeParts(parts, dropped)
 		return nil
 	})
 	return merged, rotten, err
 }
 
-func mergeParts(parts []*part) *part {
+func mergeParts(parts []*part, dropped *bitSet) *part {
 	m := merger{
+		gone:    wordsOf(dropped, parts[0].lo, parts[len(parts)-1].hi),
 		writer:  newPartWriter(parts[0].lo, parts[len(parts)-1].hi),
 		parts:   parts,
 		at:      make([]int, len(parts)),
@@ -34,7 +39,11 @@ func mergeParts(parts []*part) *part {
 			with = m.least(with, i, m.compareMetrics)
 		}
 		if len(with) == 0 {
-			return m.writer.finish()
+			p := m.writer.finish()
+			for _, w := range m.gone {
+				p.dropped += bits.OnesCount64(w)
+			}
+			return p
 		}
 		m.metric(with)
 		for _, i := range with {
@@ -43,7 +52,22 @@ func mergeParts(parts []*part) *part {
 	}
 }
 
+// wordsOf returns which of the series from lo to hi (excluded) are in a set, as bits from lo on; nil: none is.
+func wordsOf(set *bitSet, lo, hi uint32) (words []uint64) {
+	if set.between(lo, hi) == 0 {
+		return nil
+	}
+	words = make([]uint64, (uint64(hi-lo)+63)/64)
+	for rel := range hi - lo {
+		if set.has(lo + rel) {
+			words[rel/64] |= 1 << (rel % 64)
+		}
+	}
+	return words
+}
+
 type merger struct {
+	gone    []uint64 // series that are left out, as bits; nil: none
 	writer  *partWriter
 	parts   []*part
 	at      []int         // number of the next metric of each part
@@ -84,6 +108,9 @@ func (m *merger) metric(with []int) {
 	for _, i := range with {
 		m.list = m.entries[i].series.appendTo(m.list, m.shift(i))
 	}
+	if m.list = m.kept(m.list); len(m.list) == 0 {
+		return
+	}
 	first := &m.entries[with[0]]
 	m.writer.metric(first.database, first.metric, m.list)
 
@@ -112,6 +139,14 @@ func (m *merger) metric(with []int) {
 	m.writer.endMetric()
 }
 
+// kept takes those series out of a list that are left out.
+func (m *merger) kept(list []uint32) []uint32 {
+	if m.gone == nil {
+		return list
+	}
+	return slices.DeleteFunc(list, func(rel uint32) bool { return m.gone[rel/64]&(1<<(rel%64)) != 0 })
+}
+
 // nextTag reads a part's next tag; left is -1 after the last one.
 func (m *merger) nextTag(i int) {
 	m.left[i]--
@@ -133,6 +168,9 @@ func (m *merger) tag(with []int) {
 		m.cursors[i].value = value
 		live[i] = m.cursors[i].next()
 	}
+	if m.tagList = m.kept(m.tagList); len(m.tagList) == 0 {
+		return
+	}
 	m.writer.tag(len(m.tagList))
 	var same []int
 	for {
@@ -149,7 +187,9 @@ func (m *merger) tag(with []int) {
 		for _, i := range same {
 			m.list = m.cursors[i].posting.appendTo(m.list, m.shift(i))
 		}
-		m.writer.value(m.cursors[same[0]].value, m.list)
+		if m.list = m.kept(m.list); len(m.list) > 0 {
+			m.writer.value(m.cursors[same[0]].value, m.list)
+		}
 		for _, i := range same {
 			live[i] = m.cursors[i].next()
 		}

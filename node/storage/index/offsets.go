@@ -121,7 +121,7 @@ func (f *keyFile) findOffsets(n int, lost []uint16) (found *offsets, missing int
 		found.delta[i] = offsetLost
 	}
 	first, end := uint32(n)<<offsetChunkBits, (uint64(n)+1)<<offsetChunkBits
-	missing = offsetChunk - len(lost)
+	missing = offsetChunk - len(lost) - f.dropped.between(first, uint32(min(end, countMax)))
 	next, based, over := first, false, false
 	for b := f.blockBefore(first); !over && b < len(*f.blocks.Load()); b++ {
 		f.eachRecord(b, func(record []byte, at int) bool {
@@ -137,7 +137,9 @@ func (f *keyFile) findOffsets(n int, lost []uint16) (found *offsets, missing int
 			}
 			if i := local % offsetChunk; !slices.Contains(lost, uint16(i)) {
 				found.delta[i], found.shards[i] = uint32(place-found.base), recordShard(record)
-				missing--
+				if !f.dropped.has(local) {
+					missing--
+				}
 			}
 			return uint64(next) < end
 		})

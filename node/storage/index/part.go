@@ -28,6 +28,7 @@ type part struct {
 	metrics []uint32 // where the entries are, in order
 	values  int      // in all tags of all metrics
 	busy    bool     // being merged; guarded by partList.mu
+	dropped int      // series that it was made without, as their records are dropped; at least
 	memo    valueMemo
 	file    uint64 // its number, if it is mapped
 	held    held

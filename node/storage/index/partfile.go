@@ -58,6 +58,16 @@ func openPart(fs vfs.FS, name string, lo, hi uint32) (*part, error) {
 	return p, nil
 }
 
+// countDropped finds how many series the part was made without.
+func (p *part) countDropped() (err error) {
+	defer recoverRotten(&err)
+	p.dropped = int(p.size())
+	for i := range p.metrics {
+		p.dropped -= int(p.entry(i).series.count)
+	}
+	return nil
+}
+
 func (p *part) parse(name string, body []byte, lo, hi uint32) error {
 	damaged := func(what string, values ...any) error {
 		return &CorruptError{File: name, What: fmt.Sprintf(what, values...)}
@@ -86,5 +96,5 @@ func (p *part) parse(name string, body []byte, lo, hi uint32) error {
 		}
 	}
 	p.seal = newSeal(body)
-	return nil
+	return p.countDropped()
 }

@@ -27,6 +27,8 @@ const (
 	mergeFactor = 3
 	// wakeSeries is how many new series wake the worker.
 	wakeSeries = 1 << 13
+	// shrinkSeries is how many dropped ones are worth another part.
+	shrinkSeries = 1 << 10
 )
 
 // partList is the parts in the order of local ids, without gaps, and the worker
@@ -273,7 +275,7 @@ func (l *partList) buildNext(count uint32) (built bool, err error) {
 		}
 	}
 	if first, ok := mergeable(parts[idle:], mergeNowSeries); ok {
-		if merged, _, err := merge(parts[idle+first:]); err == nil {
+		if merged, _, err := merge(parts[idle+first:], l.keys.dropped); err == nil {
 			parts = append(parts[:idle+first], merged)
 		}
 	}
@@ -331,24 +333,34 @@ func (l *partList) step() bool {
 	return l.mergeNext()
 }
 
-// mergeNext merges once, without keeping queries from building.
+// shrinks reports whether at least half of the series that a part was made of are dropped since.
+func (l *partList) shrinks(p *part) bool {
+	gone := l.keys.droppedBetween(p.lo, p.hi) - p.dropped
+	return gone >= shrinkSeries && gone >= (int(p.size())-p.dropped)/2
+}
+
+// mergeNext merges once, or makes a part again without the series that are dropped, without keeping queries from building.
 func (l *partList) mergeNext() bool {
 	l.merging.Lock()
 	defer l.merging.Unlock()
 	l.mu.Lock()
 	parts := *l.parts.Load()
 	first, ok := mergeable(parts, mergeSeries)
-	if !ok {
-		l.mu.Unlock()
-		return false
-	}
 	old := parts[first:]
+	if !ok {
+		first = slices.IndexFunc(parts, l.shrinks)
+		if first < 0 {
+			l.mu.Unlock()
+			return false
+		}
+		old = parts[first : first+1]
+	}
 	for _, p := range old {
 		p.busy = true
 	}
 	l.mu.Unlock()
 
-	merged, rotten, err := merge(old)
+	merged, rotten, err := merge(old, l.keys.dropped)
 
 	l.mu.Lock()
 	if err != nil {

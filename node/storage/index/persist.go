@@ -120,16 +120,18 @@ type persistedOffsets struct {
 }
 
 // openOffsets maps the chunks of the file of offsets.
-func (s *persister) openOffsets(o *Options) (found persistedOffsets, err error) {
+func (s *persister) openOffsets(o *Options, dropped *bitSet) (found persistedOffsets, err error) {
 	count := o.State.Persisted.Offsets
 	var lost atomic.Int64
 	found.seals = make([]*offsetsSeal, count)
 	err = s.offsets.open(count, o.Workers, func(n uint32, payload []byte) error {
 		found.seals[n] = newOffsetsSeal(payload)
 		c := offsetsOf(payload)
-		for _, delta := range c.delta {
+		for i, delta := range c.delta {
 			if delta == offsetLost {
-				lost.Add(1)
+				if !dropped.has(n<<offsetChunkBits + uint32(i)) {
+					lost.Add(1)
+				}
 			} else if place := c.base + int64(delta); place < keyHeaderBytes || place+recordBytesMin > o.State.Bytes {
 				return &CorruptError{File: s.offsets.name, Offset: s.offsets.place(n), What: fmt.Sprintf("a record is at byte %d", place)}
 			}
@@ -159,13 +161,14 @@ func sealIDs(n uint32, payload []byte) *sealedIDs {
 }
 
 // openIDs maps the chunks of the file of ids, by shard and number.
-func (s *persister) openIDs(o *Options) (map[uint16]map[uint32]*sealedIDs, error) {
+func (s *persister) openIDs(o *Options, f *forgets) (map[uint16]map[uint32]*sealedIDs, error) {
 	sealed := make([]*sealedIDs, o.State.Persisted.IDs)
 	err := s.ids.open(o.State.Persisted.IDs, o.Workers, func(n uint32, payload []byte) error {
 		shard, number := binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])
 		sealed[n] = sealIDs(n, payload)
 		ok := uint64(shard) < uint64(len(o.State.Next)) && (uint64(number)+1)*idChunkEntries <= uint64(o.State.Next[shard])
-		if !ok || !idChunkOf(payload).complete(o.State.Count) {
+		gone := f.of(uint16(shard))
+		if !ok || !idChunkOf(payload).complete(o.State.Count, func(i int) bool { return gone.Has(number*idChunkEntries + uint32(i)) }) {
 			return &CorruptError{File: s.ids.name, Offset: s.ids.place(n), What: fmt.Sprintf("ids of chunk %d of shard %d", number, shard)}
 		}
 		return nil
@@ -293,6 +296,7 @@ func (x *Index) Published(state State) {
 	x.syncing.Lock()
 	defer x.syncing.Unlock()
 	s := x.persister
+	x.punch(state.Forgotten)
 	keep := slices.Concat(state.Persisted.names(), x.persistedNow(x.Len()).names(), state.Forgotten.names(), x.forgets.names())
 	s.existing = slices.DeleteFunc(s.existing, func(name string) bool {
 		if slices.Contains(keep, name) {
@@ -344,9 +348,15 @@ func (x *Index) persistTable(count uint32, keyBytes int64) error {
 	if before != nil {
 		known = int(before.count)
 	}
-	if fresh := int(count) - known; fresh < max(x.persister.rule.table, known/x.persister.rule.share) {
+	least := max(x.persister.rule.table, known/x.persister.rule.share)
+	gone := 0
+	if before != nil {
+		gone = x.keys.droppedBetween(0, before.count) - before.dropped
+	}
+	if fresh := int(count) - known; fresh < least && gone < least {
 		return nil
 	}
+	dropped, blocks := x.keys.droppedBetween(0, count), x.keys.droppedBlocks()
 	if err := x.persister.room(persistedTableBytes(count)); err != nil {
 		return err
 	}
@@ -364,7 +374,14 @@ func (x *Index) persistTable(count uint32, keyBytes int64) error {
 		s := &x.table.stripes[stripe]
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return mergeEntries(list, s.entriesLocked(0, keyBytes)), err
+		list = mergeEntries(list, s.entriesLocked(0, keyBytes))
+		if err == nil {
+			err = vfs.Guard(func() error {
+				list = x.keptEntries(list, blocks)
+				return nil
+			})
+		}
+		return list, err
 	})
 	if errors.Is(err, errTableRotten) {
 		err = errors.Join(err, vfs.Guard(func() error {
@@ -382,7 +399,7 @@ func (x *Index) persistTable(count uint32, keyBytes int64) error {
 	if err != nil {
 		return err
 	}
-	t.file = n
+	t.file, t.dropped = n, dropped
 	x.table.takePersisted(t, keyBytes)
 	return nil
 }

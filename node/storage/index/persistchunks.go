@@ -96,7 +96,7 @@ func (x *Index) persistIDs(count uint32) error {
 	}
 	again, place := len(list), file.count.Load()
 	x.shards.each(func(shard uint16, ids *shardIDs) {
-		ids.unpersisted(count, func(n int, c *idChunk) {
+		ids.unpersisted(count, x.forgets.of(shard), func(n int, c *idChunk) {
 			list = append(list, placed{shard, n, c, place})
 			place++
 		})

@@ -18,6 +18,7 @@ import (
 type persistedTable struct {
 	count   uint32
 	file    uint64 // its number
+	dropped int    // of its series, when it was written
 	seed    uint64
 	entries int
 	stripes [stripesCount]persistedStripe
@@ -178,6 +179,7 @@ func (t *persistedTable) parse(name string, body []byte, count uint32, keyBytes 
 		}
 		t.stripes[i] = persistedStripe{slots: s, first: int(first), homes: int(homes)}
 	}
+	t.dropped = int(t.count) - t.entries // or lost
 	t.seal = newSeal(body[:end])
 	return nil
 }

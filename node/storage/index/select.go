@@ -413,6 +413,9 @@ func (s *selection) checkKeys(p *part, c *matcher) error {
 		kept := s.found[:0]
 		for _, rel := range s.found {
 			record, err := s.keys.intact(p.lo + rel)
+			if err != nil && s.keys.dropped.has(p.lo+rel) {
+				continue
+			}
 			if err != nil {
 				return err
 			}

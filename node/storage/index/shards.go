@@ -26,6 +26,7 @@ const (
 type shardIDs struct {
 	mu     sync.Mutex // held while a series is created
 	next   atomic.Uint32
+	gaps   atomic.Uint32 // ids below next that never had a record here: see MakeGap
 	chunks atomic.Pointer[[]*idChunk]
 	// seals are those of the chunks that are mapped, at least while they are. Who finds none reads memory.
 	seals atomic.Pointer[[]*sealedIDs]
@@ -149,6 +150,42 @@ func (s *shardIDs) set(id series.ID, local uint32) bool {
 	return entry.CompareAndSwap(0, local+1)
 }
 
+// setOver is set, over a record that was dropped. It is for Open.
+func (s *shardIDs) setOver(id series.ID, local uint32, dropped *bitSet) bool {
+	if before, known := s.local(id); known && before != local && dropped.has(before) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.put(id, local)
+		return true
+	}
+	return s.set(id, local)
+}
+
+// put stores the local id of id, whatever there was, while no other is stored. A chunk that is mapped is copied, and
+// written again by the next Sync. The caller holds mu, or nobody else reads yet.
+func (s *shardIDs) put(id series.ID, local uint32) {
+	n := int(id / idChunkEntries)
+	c := (*s.chunks.Load())[n]
+	sealed := s.sealed(n)
+	if sealed == nil {
+		c[id%idChunkEntries].Store(local + 1)
+		return
+	}
+	c = new(idChunk)
+	for i := range c {
+		c[i].Store(sealed.chunk[i].Load())
+	}
+	c[id%idChunkEntries].Store(local + 1)
+	s.healLocked(n, sealed, c)
+}
+
+// fillGap takes an id off those that never had a record.
+func (s *shardIDs) fillGap() {
+	if n := s.gaps.Load(); n > 0 {
+		s.gaps.Store(n - 1)
+	}
+}
+
 // adopt makes room for ids below end with chunks that are persisted, by their number. It is for Open.
 func (s *shardIDs) adopt(end uint32, persisted map[uint32]*sealedIDs) {
 	chunks := make([]*idChunk, (uint64(end)+idChunkEntries-1)/idChunkEntries)
@@ -168,7 +205,8 @@ func (s *shardIDs) adopt(end uint32, persisted map[uint32]*sealedIDs) {
 
 // unpersisted visits the chunks that are full of series below count and have no copy in the file of
 // ids. The caller holds Index.syncing.
-func (s *shardIDs) unpersisted(count uint32, visit func(n int, c *idChunk)) {
+func (s *shardIDs) unpersisted(count uint32, gone *Forgotten, visit func(n int, c *idChunk)) {
+	next := s.next.Load()
 	chunks := s.chunks.Load()
 	if chunks == nil {
 		return
@@ -177,41 +215,48 @@ func (s *shardIDs) unpersisted(count uint32, visit func(n int, c *idChunk)) {
 		if n == len(s.persisted) {
 			s.persisted = append(s.persisted, false)
 		}
-		if !s.persisted[n] && c.complete(count) {
+		if s.persisted[n] || uint64(n+1)*idChunkEntries > uint64(next) {
+			continue
+		}
+		if c.complete(count, func(i int) bool { return gone.Has(uint32(n*idChunkEntries + i)) }) {
 			visit(n, c)
 		}
 	}
 }
 
-// complete reports whether a chunk has a series for each id, and all are below count.
-func (c *idChunk) complete(count uint32) bool {
+// complete reports whether a chunk has a series for each id that is no gap, and all are below count.
+func (c *idChunk) complete(count uint32, gap func(i int) bool) bool {
 	for i := range c {
-		if entry := c[i].Load(); entry == 0 || entry > count {
+		if entry := c[i].Load(); entry == 0 && !gap(i) || entry > count {
 			return false
 		}
 	}
 	return true
 }
 
-// missing returns how many ids of a chunk have no local id.
-func (c *idChunk) missing() (n int) {
+// missing returns how many ids of a chunk have no local id, of those that are no gaps.
+func (c *idChunk) missing(gap func(i int) bool) (n int) {
 	for i := range c {
-		if c[i].Load() == 0 {
+		if c[i].Load() == 0 && !gap(i) {
 			n++
 		}
 	}
 	return n
 }
 
-// missing returns how many ids that were given have no local id.
-func (s *shardIDs) missing() (n uint32) {
-	next := s.next.Load()
+// missing returns how many ids that were given have no local id, or more: gaps may be among them. In chunks that are persisted
+// only those may have one whose first records were dropped.
+func (s *shardIDs) missing(gone *Forgotten, dropped *bitSet) (n uint32) {
+	next, some := s.next.Load(), dropped.ones.Load() > 0
 	for number, c := range *s.chunks.Load() {
-		if number < len(s.persisted) && s.persisted[number] {
+		persisted := number < len(s.persisted) && s.persisted[number]
+		if persisted && !some {
 			continue
 		}
 		for i := range c {
-			if id := uint32(number*idChunkEntries + i); id < next && c[i].Load() == 0 {
+			id, entry := uint32(number*idChunkEntries+i), c[i].Load()
+			known := entry != 0 && !dropped.has(entry-1)
+			if id < next && !known && (!persisted || entry != 0 && !gone.Has(id)) {
 				n++
 			}
 		}
@@ -228,11 +273,28 @@ func (s *shardIDs) persist(copies map[uint32]*sealedIDs) {
 		copy(seals, *before)
 	}
 	for n, c := range copies {
-		chunks[n], seals[n], s.persisted[n] = c.chunk, c, true
+		s.persisted[n] = true
+		same := true
+		_ = vfs.Guard(func() error { same = c.same(chunks[n]); return nil })
+		if !same { // one of its ids has got another record meanwhile
+			s.healed = append(s.healed, healedIDs{int(n), chunks[n], c.place})
+			continue
+		}
+		chunks[n], seals[n] = c.chunk, c
+		s.mapped.Add(1)
 	}
-	s.mapped.Add(int64(len(copies)))
 	s.seals.Store(&seals)
 	s.chunks.Store(&chunks)
+}
+
+// same reports whether a chunk in memory is what was written.
+func (s *sealedIDs) same(c *idChunk) bool {
+	for i := range c {
+		if c[i].Load() != s.chunk[i].Load() {
+			return false
+		}
+	}
+	return true
 }
 
 // replace puts a chunk in memory in the place of one that is mapped and rotten, and reports whether it has.
@@ -242,13 +304,18 @@ func (s *shardIDs) replace(n int, rotten *sealedIDs, c *idChunk) bool {
 	if s.sealed(n) != rotten {
 		return false // somebody else was faster
 	}
+	s.healLocked(n, rotten, c)
+	return true
+}
+
+// healLocked puts a chunk in memory in the place of one that is mapped, to be written again.
+func (s *shardIDs) healLocked(n int, rotten *sealedIDs, c *idChunk) {
 	chunks, seals := slices.Clone(*s.chunks.Load()), slices.Clone(*s.seals.Load())
 	chunks[n], seals[n] = c, nil
 	s.mapped.Add(-1)
 	s.chunks.Store(&chunks)
 	s.seals.Store(&seals)
 	s.healed = append(s.healed, healedIDs{n, c, rotten.place})
-	return true
 }
 
 // takeHealed returns what is to be written again.

@@ -9,6 +9,8 @@ type Stats struct {
 	SeriesLost     int64   // whose records were damaged
 	Forgotten      int64   // series that are forgotten
 	ForgottenBytes int64   // of the records of forgotten series
+	Dropped        int64   // of them whose records are
+	KeyBytesGiven  int64   // of dropped records, that were given back to the disk since the start
 	Damages        int64   // found while opening, and each one that was met since
 	KeyFileBytes   int64   // on disk, and mapped
 	PersistedBytes int64   // of files of persisted series: on disk, and mapped
@@ -67,6 +69,10 @@ func (x *Index) Stats() Stats {
 	}
 	s.PersistErrors, s.Rebuilt = x.persister.failures.Load(), x.rebuilt.Load()
 	s.Forgotten, s.ForgottenBytes = x.forgets.stats()
+	s.Dropped = x.keys.dropped.ones.Load()
+	x.forgets.mu.Lock()
+	s.KeyBytesGiven = x.forgets.given
+	x.forgets.mu.Unlock()
 	used, slots := x.table.size()
 	s.TableBytes += int64(slots) * 8
 	if slots > 0 {

@@ -31,13 +31,17 @@ type wholeWriter struct {
 
 // writeWhole makes a file durable but for its name. A file that could not be written is removed.
 func writeWhole(fs vfs.FS, name, magic string, body func(w *wholeWriter)) error {
+	return writeWholeVersion(fs, name, magic, wholeVersion, body)
+}
+
+func writeWholeVersion(fs vfs.FS, name, magic string, version uint32, body func(w *wholeWriter)) error {
 	f, err := fs.Create(name)
 	if err != nil {
 		return err
 	}
 	w := &wholeWriter{file: f}
 	w.b = append(w.b, magic...)
-	w.uint32(wholeVersion)
+	w.uint32(version)
 	w.uint32(0)
 	body(w)
 	w.flush()
@@ -115,14 +119,21 @@ func mapWhole(fs vfs.FS, name, magic string) (m *vfs.Mapping, body []byte, err e
 
 // checkWhole reports what is wrong with the bytes of a whole file.
 func checkWhole(name, magic string, b []byte) error {
-	if string(b[:8]) != magic || binary.LittleEndian.Uint32(b[8:]) != wholeVersion {
-		return &CorruptError{File: name, What: "the header is of another file or version"}
+	_, err := checkWholeVersion(name, magic, wholeVersion, b)
+	return err
+}
+
+// checkWholeVersion is checkWhole of a file that there is in versions up to one.
+func checkWholeVersion(name, magic string, most uint32, b []byte) (version uint32, err error) {
+	version = binary.LittleEndian.Uint32(b[8:])
+	if string(b[:8]) != magic || version < wholeVersion || version > most {
+		return 0, &CorruptError{File: name, What: "the header is of another file or version"}
 	}
 	end := len(b) - wholeSumBytes
 	if crc32.Checksum(b[:end], castagnoli) != binary.LittleEndian.Uint32(b[end:]) {
-		return &CorruptError{File: name, What: "the checksum does not agree"}
+		return 0, &CorruptError{File: name, What: "the checksum does not agree"}
 	}
-	return nil
+	return version, nil
 }
 
 // held is a mapping that is unmapped when nobody can reach its owner any more: readers take no lock, so

@@ -37,6 +37,9 @@ const (
 	// formatHours is that of a folder as of formatThins whose log, pages and files may also have hours as samples (series.Hour):
 	// a program that does not know them would take them for samples.
 	formatHours = 6
+	// formatGaps is that of a folder as of formatHours whose series table may also lack the keys of series that are forgotten for
+	// good: a program that does not know it would take them for lost.
+	formatGaps = 7
 )
 
 // ShardsMax bounds the shards of a data folder.
@@ -166,6 +169,9 @@ func (m *Manifest) TakesHours() bool { return m.Format >= formatHours }
 // LetTakeHours is described with TakesHours.
 func (m *Manifest) LetTakeHours() { m.Format = max(m.Format, formatHours) }
 
+// LetDropKeys makes the folder's format one that allows keys of forgotten series to be missing.
+func (m *Manifest) LetDropKeys() { m.Format = max(m.Format, formatGaps) }
+
 func NewIncarnation() (string, error) {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
@@ -203,8 +209,8 @@ func decode(b []byte) (*Manifest, error) {
 	if err := json.Unmarshal(body, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	if m.Format != formatOf(m.ShardKey) && (m.Format < formatForgets || m.Format > formatHours) {
-		return nil, fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrUnusable, m.Format, format, formatHours)
+	if m.Format != formatOf(m.ShardKey) && (m.Format < formatForgets || m.Format > formatGaps) {
+		return nil, fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrUnusable, m.Format, format, formatGaps)
 	}
 	if m.Shards < 1 || m.Shards > ShardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.LowWater) != m.Shards ||
 		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards || m.ThinCuts != nil && len(m.ThinCuts) != m.Shards || m.HighWater != nil && len(m.HighWater) != m.Shards {

@@ -105,20 +105,20 @@ func TestManifestThatForgets(t *testing.T) {
 			t.Fatalf("%v, %v", m, err)
 		}
 		m.LetForget()
-		for _, format := range []int{m.Format, m.Format + 1, m.Format + 2, m.Format + 3} {
+		for _, format := range []int{m.Format, m.Format + 1, m.Format + 2, m.Format + 3, m.Format + 4} {
 			m.Format = format
 			encoded, err := m.encode()
 			if err != nil {
 				t.Fatal(err)
 			}
 			again, err := decode(encoded)
-			if format == 6 && (err != nil || !again.Thins() || !again.TakesHours()) {
+			if (format == 6 || format == 7) && (err != nil || !again.Thins() || !again.TakesHours()) {
 				t.Fatalf("format %d: %+v, %v", format, again, err)
 			}
 			if format == 5 && (err != nil || !again.Forgets() || !again.Thins() || again.TakesHours() || again.ShardKey != key) {
 				t.Fatalf("format %d: %+v, %v", format, again, err)
 			}
-			if format == 4 && (err != nil || !again.Forgets() || again.ShardKey != key) || format > 6 && !errors.Is(err, ErrUnusable) {
+			if format == 4 && (err != nil || !again.Forgets() || again.ShardKey != key) || format > 7 && !errors.Is(err, ErrUnusable) {
 				t.Errorf("format %d: %v, %v", format, again, err)
 			}
 		}

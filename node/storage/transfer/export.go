@@ -33,6 +33,8 @@ type Export struct {
 	gone   []uint32 // ids that are forgotten
 	frames []exportFrame
 	closed atomic.Bool
+	// release lets keys of series be dropped again; nil: it holds none.
+	release func()
 }
 
 // exportFrame is a frame that is made when it is read.
@@ -64,12 +66,15 @@ func (m *Mover) ExportShard(shard uint16) (*Export, error) {
 }
 
 func (x *Export) pin(s Shard) error {
+	// Keys of series that are forgotten from now on are read later.
+	x.release, x.NoKeys = x.mover.o.Index.HoldKeys(), x.mover.o.Index.DropsKeys()
 	state, err := s.Pin()
 	if err != nil {
 		return err
 	}
 	x.Index, x.table, x.ring = state.Applied, state.Batches, state.Exemplars
 	x.gone, x.Forgotten = state.Forgotten, uint32(len(state.Forgotten))
+	x.NoKeys = x.NoKeys && len(x.gone) > 0
 	x.CutMs, x.RuleCuts, x.ThinCuts = state.CutMs, state.Rules.Lists(), state.Thin.Lists()
 	o := &x.mover.o
 	err = x.hold(state.Replica)
@@ -257,7 +262,7 @@ func (x *Export) layOutKeys() error {
 		bytes = 0
 	}
 	for id := range series.ID(x.Series) {
-		k, err := x.mover.o.Index.KeyOf(x.Shard, id, key[:0])
+		k, err := x.keyOf(id, key[:0])
 		if err != nil {
 			return err
 		}
@@ -268,6 +273,16 @@ func (x *Export) layOutKeys() error {
 	}
 	end(series.ID(x.Series))
 	return nil
+}
+
+// keyOf appends the key of a series to dst, as the stream has it.
+func (x *Export) keyOf(id series.ID, dst []byte) (series.Key, error) {
+	if x.NoKeys {
+		if _, gone := slices.BinarySearch(x.gone, uint32(id)); gone {
+			return dst, nil
+		}
+	}
+	return x.mover.o.Index.KeyOf(x.Shard, id, dst)
 }
 
 func uvarintBytes(v uint64) int {
@@ -281,7 +296,7 @@ func uvarintBytes(v uint64) int {
 func (x *Export) appendKeys(dst []byte, from, to series.ID) ([]byte, error) {
 	var key []byte
 	for id := from; id < to; id++ {
-		k, err := x.mover.o.Index.KeyOf(x.Shard, id, key[:0])
+		k, err := x.keyOf(id, key[:0])
 		if err != nil {
 			return dst, err
 		}
@@ -313,6 +328,9 @@ func (x *Export) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, x.OpenA
 func (x *Export) Close() error {
 	if x.closed.Swap(true) {
 		return nil
+	}
+	if x.release != nil {
+		x.release()
 	}
 	var problems []error
 	for _, r := range x.held {

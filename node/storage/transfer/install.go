@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
@@ -175,9 +176,9 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: header: %w", ErrStream, err)
 	}
 	switch {
-	case h.Format < streamFormat || h.Format > streamFormatThins:
-		return fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrStream, h.Format, streamFormat, streamFormatThins)
-	case h.Forgotten > h.Series || h.Format != formatOf(&h.ShardExport):
+	case h.Format < streamFormat || h.Format > streamFormatGaps:
+		return fmt.Errorf("%w: format %d; this program reads formats %d to %d", ErrStream, h.Format, streamFormat, streamFormatGaps)
+	case h.Forgotten > h.Series || h.NoKeys && h.Forgotten == 0 || h.Format != formatOf(&h.ShardExport):
 		return fmt.Errorf("%w: format %d, and %d of %d series are forgotten", ErrStream, h.Format, h.Forgotten, h.Series)
 	case h.Shards != len(in.o.Shards) || h.Shard != in.shard:
 		return fmt.Errorf("%w: it brings shard %d of %d, not %d of %d", ErrStream, h.Shard, h.Shards, in.shard, len(in.o.Shards))
@@ -332,6 +333,9 @@ func (in *installer) withSegment(name string, do func(*segment.Reader) error) er
 // checkKey makes sure that a key can have its id here.
 func (in *installer) checkKey(id series.ID, key series.Key) error {
 	x := in.o.Index
+	if len(key) == 0 && in.header.NoKeys && in.forgets(id) {
+		return nil // it is that of none here
+	}
 	if _, _, _, err := key.Parts(nil); err != nil {
 		return fmt.Errorf("%w: key of series %d: %w", ErrStream, id, err)
 	}
@@ -352,10 +356,18 @@ func (in *installer) checkKey(id series.ID, key series.Key) error {
 	// A key that has another id here has that in the stream, too, as all ids have been compared, or will be: it is
 	// forgotten, or an entry behind those of the stream is going to forget it.
 	ref, found, err := x.Lookup(key)
-	if err == nil && found && (ref.Shard != in.shard || ref.ID > id) {
+	// Nothing is known of the key of one whose record was dropped.
+	dropped := uint32(id) < known
+	if err == nil && found && (ref.Shard != in.shard || ref.ID > id && !dropped) {
 		err = fmt.Errorf("%w: %s is series %d of shard %d, not series %d", ErrConflict, key, ref.ID, ref.Shard, id)
 	}
 	return err
+}
+
+// forgets reports whether the replica has forgotten an id.
+func (in *installer) forgets(id series.ID) bool {
+	_, gone := slices.BinarySearch(in.r.Forgotten, uint32(id))
+	return gone
 }
 
 // createKey makes the series. Should the installation end here they do no harm: an
@@ -363,6 +375,9 @@ func (in *installer) checkKey(id series.ID, key series.Key) error {
 func (in *installer) createKey(id series.ID, key series.Key) error {
 	if _, taken := in.o.Index.Local(in.shard, id); taken {
 		return nil
+	}
+	if in.forgets(id) && (len(key) == 0 || uint32(id) < in.o.Index.ShardSeries(in.shard)) {
+		return in.o.Index.MakeGap(in.shard, id) // one that was given stays what it is
 	}
 	_, err := in.o.Index.CreateTwin(in.shard, id, key, index.DayOf(math.MinInt64))
 	return err

@@ -18,6 +18,7 @@ const (
 	streamFormat        = 1
 	streamFormatForgets = 2
 	streamFormatThins   = 3 // of a shard with hours of which the last sample is kept, whether it has forgotten series or not
+	streamFormatGaps    = 4 // of a shard that has forgotten series, whose keys are empty
 )
 
 // The kinds of frames, in the order in which they come.
@@ -46,8 +47,9 @@ type ShardExport struct {
 	// ThinCuts are the cuts before which the last sample of each hour of some series is kept.
 	ThinCuts []retention.Cuts `json:"thinCuts,omitempty"`
 	Series   uint32           `json:"series"` // ids that have been given
-	// Forgotten is how many of them are forgotten; the keys of these are there all the same.
+	// Forgotten is how many of them are forgotten; the keys of these are there all the same, unless NoKeys is set: then they are empty.
 	Forgotten uint32 `json:"forgotten,omitempty"`
+	NoKeys    bool   `json:"noKeys,omitempty"`
 	Samples   int64  `json:"samples"`
 	Bytes     int64  `json:"bytes"` // of all frames but the first
 }
@@ -55,6 +57,8 @@ type ShardExport struct {
 // formatOf returns the version of the stream of a shard.
 func formatOf(x *ShardExport) int {
 	switch {
+	case x.NoKeys:
+		return streamFormatGaps
 	case len(x.ThinCuts) > 0:
 		return streamFormatThins
 	case x.Forgotten > 0:

@@ -207,6 +207,33 @@ func (f *memFile) Preallocate(size int64) error {
 	return f.resizeLocked("preallocate", size)
 }
 
+// Punch implements File. Mappings that there are go on showing what was there: who reads a hole that others are just making
+// sees either.
+func (f *memFile) Punch(offset, length int64) error {
+	if err := f.lock("punch", true); err != nil {
+		return err
+	}
+	defer f.fs.mu.Unlock()
+	n := f.inode
+	if offset < 0 || length <= 0 || offset%BlockBytes != 0 || length%BlockBytes != 0 || offset+length > int64(len(n.data)) {
+		return pathError("punch", f.name, syscall.EINVAL)
+	}
+	data := make([]byte, len(n.data), cap(n.data))
+	copy(data, n.data)
+	clear(data[offset : offset+length])
+	n.data = data
+	n.markDirty(int(offset), int(offset+length))
+	return nil
+}
+
+func (f *memFile) Links() (int, error) {
+	if err := f.lock("stat", false); err != nil {
+		return 0, err
+	}
+	defer f.fs.mu.Unlock()
+	return f.inode.names, nil
+}
+
 func (f *memFile) Sync() error {
 	if err := f.lock("sync", false); err != nil {
 		return err

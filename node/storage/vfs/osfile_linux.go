@@ -29,6 +29,22 @@ func (f *osFile) Preallocate(size int64) error {
 	return err
 }
 
+func (f *osFile) Punch(offset, length int64) error {
+	return control(f.File, "fallocate", func(fd int) error {
+		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, length)
+	})
+}
+
+func (f *osFile) Links() (n int, err error) {
+	err = control(f.File, "fstat", func(fd int) error {
+		var stat unix.Stat_t
+		err := unix.Fstat(fd, &stat)
+		n = int(stat.Nlink)
+		return err
+	})
+	return n, err
+}
+
 // growWithZeros reserves blocks on file systems without fallocate. What lies
 // below the present end keeps its blocks, or its holes.
 func (f *osFile) growWithZeros(size int64) error {

@@ -57,6 +57,12 @@ type File interface {
 	// shorter grows and reads as zeros there; a longer one keeps its length.
 	// It is where a full disk shows (syscall.ENOSPC) instead of later.
 	Preallocate(size int64) error
+	// Punch gives the blocks of some bytes within the file back to the disk: they read as zeros from then on. Both numbers are
+	// multiples of BlockBytes. After a power cut each block is as before or zeros, synced or not. It takes no room of the disk.
+	// Error: errors.ErrUnsupported where the file system keeps no holes.
+	Punch(offset, length int64) error
+	// Links returns how many names the file has.
+	Links() (int, error)
 	// Sync makes data and size durable (fdatasync).
 	Sync() error
 	// Map maps the first length bytes, which must exist, for reading. The mapping
