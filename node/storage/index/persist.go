@@ -99,7 +99,8 @@ func partFile(n uint64) string { return partPrefix + strconv.FormatUint(n, 10) }
 
 // check refuses what no Sync can have given.
 func (s *PersistedState) check(state *State) error {
-	ok := uint64(s.Offsets)*offsetChunk <= uint64(state.Count) && uint64(s.IDs)*idChunkEntries <= uint64(state.Count)
+	// Of ids there may be more than series: gaps have none.
+	ok := uint64(s.Offsets)*offsetChunk <= uint64(state.Count) && s.IDs <= countMax/idChunkEntries
 	ok = ok && (s.Table == nil || s.Table.Count <= state.Count)
 	end := uint32(0)
 	for _, p := range s.Parts {
@@ -166,7 +167,14 @@ func (s *persister) openIDs(o *Options, f *forgets) (map[uint16]map[uint32]*seal
 	err := s.ids.open(o.State.Persisted.IDs, o.Workers, func(n uint32, payload []byte) error {
 		shard, number := binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])
 		sealed[n] = sealIDs(n, payload)
-		ok := uint64(shard) < uint64(len(o.State.Next)) && (uint64(number)+1)*idChunkEntries <= uint64(o.State.Next[shard])
+		ok := uint64(shard) < uint64(len(o.State.Next))
+		if ok && (uint64(number)+1)*idChunkEntries > uint64(o.State.Next[shard]) {
+			if f.dropped.ones.Load() > 0 {
+				sealed[n] = nil // of a replica before: see BeginAgain
+				return nil
+			}
+			ok = false
+		}
 		gone := f.of(uint16(shard))
 		if !ok || !idChunkOf(payload).complete(o.State.Count, func(i int) bool { return gone.Has(number*idChunkEntries + uint32(i)) }) {
 			return &CorruptError{File: s.ids.name, Offset: s.ids.place(n), What: fmt.Sprintf("ids of chunk %d of shard %d", number, shard)}
@@ -178,6 +186,9 @@ func (s *persister) openIDs(o *Options, f *forgets) (map[uint16]map[uint32]*seal
 	}
 	found := map[uint16]map[uint32]*sealedIDs{}
 	for n := range s.ids.count.Load() {
+		if sealed[n] == nil {
+			continue
+		}
 		payload := s.ids.payload(n)
 		shard, number := uint16(binary.LittleEndian.Uint32(payload)), binary.LittleEndian.Uint32(payload[4:])
 		if found[shard] == nil {

@@ -45,7 +45,7 @@ type Hello struct {
 	ToIncarnation string `protobuf:"bytes,8,opt,name=to_incarnation,json=toIncarnation,proto3" json:"to_incarnation,omitempty"`
 	// What a node knows of entries of the log that forget series. 0: nothing, as it is of an older
 	// version; 1: it understands them; 2: its data folder tells by its format that it may have them, and
-	// it works with no node that says 0.
+	// it works with no node that says 0; 3: it is so, and it takes shards without the keys of such series.
 	Forgets uint32 `protobuf:"varint,10,opt,name=forgets,proto3" json:"forgets,omitempty"`
 	// The same of entries before whose cuts of each hour the last sample is kept.
 	Thins uint32 `protobuf:"varint,11,opt,name=thins,proto3" json:"thins,omitempty"`
