@@ -122,6 +122,7 @@ func (b *boundedFS) Free(dir string) (int64, error) {
 type Usage struct {
 	Files, Bytes  int64 // of all
 	TableBytes    int64 // of the series table
+	KeysBytes     int64 // of the file of keys in it
 	SegmentFiles  int64
 	SegmentBytes  int64
 	LogBytes      int64
@@ -152,7 +153,13 @@ func (u *Usage) add(fsys vfs.FS, dir, name string) error {
 	case err != nil:
 		return err
 	case !info.Dir:
-		u.count(filepath.Base(dir), name, info.Size)
+		bytes := info.Size
+		if name == "keys" { // it has holes
+			if bytes, err = held(fsys, full); err != nil {
+				return err
+			}
+		}
+		u.count(filepath.Base(dir), name, bytes)
 		return nil
 	}
 	names, err := fsys.List(full)
@@ -167,12 +174,25 @@ func (u *Usage) add(fsys vfs.FS, dir, name string) error {
 	return nil
 }
 
+// held returns what a file takes of the disk.
+func held(fsys vfs.FS, name string) (int64, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	bytes, err := f.Held()
+	return bytes, errors.Join(err, f.Close())
+}
+
 func (u *Usage) count(folder, name string, bytes int64) {
 	u.Files++
 	u.Bytes += bytes
 	switch folder {
 	case "series":
 		u.TableBytes += bytes
+		if name == "keys" {
+			u.KeysBytes = bytes
+		}
 	case "segments":
 		u.SegmentFiles++
 		u.SegmentBytes += bytes

@@ -237,9 +237,9 @@ func (x *Index) punchBlock(n int) (given int64, ready bool, err error) {
 
 // freeOf returns which disk blocks of a block of the file no record has that is not dropped: none if any series that lies, or may
 // lie, in the block is neither dropped nor found whole in it. Ready is false while the block may have series that the first so
-// many chunks of offsets do not have, or the last one of these has: a start looks for others behind it.
+// many chunks of offsets do not have, or the last one that they have: a start looks for others behind it.
 func (f *keyFile) freeOf(n int, chunks uint32) (ready bool, free [blockBytes / vfs.BlockBytes]bool) {
-	if n >= len(*f.blocks.Load())-1 || chunks < 2 {
+	if n >= len(*f.blocks.Load())-1 || chunks == 0 {
 		return false, free
 	}
 	f.healAll()
@@ -261,7 +261,7 @@ func (f *keyFile) freeOf(n int, chunks uint32) (ready bool, free [blockBytes / v
 		return true
 	})
 	first, end := f.localsOf(n)
-	if end > (chunks-1)*offsetChunk {
+	if end >= chunks*offsetChunk {
 		return false, free
 	}
 	for local := first; local < end; local++ {

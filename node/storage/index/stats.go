@@ -11,6 +11,7 @@ type Stats struct {
 	ForgottenBytes int64   // of the records of forgotten series
 	Dropped        int64   // of them whose records are
 	KeyBytesGiven  int64   // of dropped records, that were given back to the disk since the start
+	KeyBytesHeld   int64   // of the disk, by the key file
 	Damages        int64   // found while opening, and each one that was met since
 	KeyFileBytes   int64   // on disk, and mapped
 	PersistedBytes int64   // of files of persisted series: on disk, and mapped
@@ -72,6 +73,7 @@ func (x *Index) Stats() Stats {
 	s.Dropped = x.keys.dropped.ones.Load()
 	x.forgets.mu.Lock()
 	s.KeyBytesGiven = x.forgets.given
+	s.KeyBytesHeld, _ = x.keys.file.Held()
 	x.forgets.mu.Unlock()
 	used, slots := x.table.size()
 	s.TableBytes += int64(slots) * 8

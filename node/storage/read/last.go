@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -93,6 +94,9 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 			sample, ok, err := r.last(ref, &heads[i], j.fromMs)
 			if err == nil && ok {
 				keys, err = j.source.o.Index.Key(ref.Hint, keys)
+				if errors.Is(err, index.ErrUnknown) { // it was forgotten for good meanwhile
+					ok, err = false, nil
+				}
 			}
 			if err != nil {
 				j.stopped.Store(true)

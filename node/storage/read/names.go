@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/processor"
@@ -40,6 +41,10 @@ func (s *Source) SeriesBetween(ctx context.Context, selector *scan.Selector, fro
 			share.Pace()
 		}
 		k, err := s.o.Index.Key(local, key[:0])
+		if errors.Is(err, index.ErrUnknown) { // it was forgotten for good meanwhile
+			total--
+			continue
+		}
 		if err != nil {
 			return total, err
 		}

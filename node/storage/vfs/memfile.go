@@ -234,6 +234,21 @@ func (f *memFile) Links() (int, error) {
 	return f.inode.names, nil
 }
 
+// Held implements File. Blocks of zeros count as holes.
+func (f *memFile) Held() (bytes int64, err error) {
+	if err := f.lock("stat", false); err != nil {
+		return 0, err
+	}
+	defer f.fs.mu.Unlock()
+	var zeros [BlockBytes]byte
+	for rest := f.inode.data; len(rest) > 0; rest = rest[min(BlockBytes, len(rest)):] {
+		if b := rest[:min(BlockBytes, len(rest))]; string(b) != string(zeros[:len(b)]) {
+			bytes += BlockBytes
+		}
+	}
+	return bytes, nil
+}
+
 func (f *memFile) Sync() error {
 	if err := f.lock("sync", false); err != nil {
 		return err

@@ -35,14 +35,20 @@ func (f *osFile) Punch(offset, length int64) error {
 	})
 }
 
-func (f *osFile) Links() (n int, err error) {
-	err = control(f.File, "fstat", func(fd int) error {
-		var stat unix.Stat_t
-		err := unix.Fstat(fd, &stat)
-		n = int(stat.Nlink)
-		return err
-	})
-	return n, err
+func (f *osFile) Links() (int, error) {
+	stat, err := f.fstat()
+	return int(stat.Nlink), err
+}
+
+func (f *osFile) Held() (int64, error) {
+	const unit = 512 // of st_blocks
+	stat, err := f.fstat()
+	return stat.Blocks * unit, err
+}
+
+func (f *osFile) fstat() (stat unix.Stat_t, err error) {
+	err = control(f.File, "fstat", func(fd int) error { return unix.Fstat(fd, &stat) })
+	return stat, err
 }
 
 // growWithZeros reserves blocks on file systems without fallocate. What lies

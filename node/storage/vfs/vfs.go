@@ -63,6 +63,8 @@ type File interface {
 	Punch(offset, length int64) error
 	// Links returns how many names the file has.
 	Links() (int, error)
+	// Held returns the bytes of the disk that the file takes, without its holes.
+	Held() (int64, error)
 	// Sync makes data and size durable (fdatasync).
 	Sync() error
 	// Map maps the first length bytes, which must exist, for reading. The mapping
