@@ -58,6 +58,7 @@ func newFigures() Figures {
 		claim("series live", "", ""),
 		claim("samples live", "", ""),
 		claim("series ever", "", whyEver),
+		claim("series with keys", "", ""),
 		claim("index memory", "bytes", whyForgets),
 		claim("index mapped", "bytes", whyForgets),
 		claim("series table", "bytes", whyForgets),
@@ -101,7 +102,7 @@ func (y *Life) measure() error {
 	var heap runtime.MemStats
 	runtime.ReadMemStats(&heap)
 	values := []float64{
-		float64(len(y.Oracle.Lines)), float64(y.Oracle.Samples()), m["tickmesh_series"],
+		float64(len(y.Oracle.Lines)), float64(y.Oracle.Samples()), m["tickmesh_series"], m["tickmesh_series"] - m["tickmesh_series_keyless"],
 		m["tickmesh_index_table_bytes"] + m["tickmesh_index_postings_bytes"], m["tickmesh_index_persisted_bytes"], float64(u.TableBytes), float64(u.KeysBytes),
 		float64(u.Files), float64(u.Bytes - u.TableBytes), m["tickmesh_segments"], float64(u.SegmentBytes), float64(u.LogBytes),
 		float64(u.ManifestBytes), m["tickmesh_tombstones"], float64(heap.HeapInuse),

@@ -281,7 +281,7 @@ func (e *Engine) wire() {
 		shards[i], movable[i] = s, s
 	}
 	e.Compactor = compact.New(compact.Options{
-		FS: e.fs, Dir: e.dir, Files: e.files, Cuts: e.shardCuts, Thin: e.thinnable, Keys: e.index, Hosts: func(shard uint16) bool { return e.shards[shard].Holds() },
+		FS: e.fs, Dir: e.dir, Files: e.files, Cuts: e.shardCuts, Thin: e.thinnable, Keys: e.index, Gone: e.index.Gone, Hosts: func(shard uint16) bool { return e.shards[shard].Holds() },
 		GenerationBytesMax: e.options.GenerationBytesMax, SegmentBytesMax: e.options.SegmentBytesMax,
 		Corrupt: e.reportCorruption, Logger: e.log,
 		Hit: func(failpoint string) error { return e.hit(failpoint) },

@@ -39,12 +39,17 @@ func (s *shard) applyForgetLocked(e *entry.Entry) error {
 	}
 	// No delete would reach them any more.
 	s.deleteExemplarsLocked(e.Index, fresh, math.MinInt64, math.MaxInt64)
+	cuts := make(map[uint32]int64, len(fresh)) // while the keys are there
+	for _, id := range fresh {
+		if cuts[id], err = s.CutOf(id); err != nil {
+			return stalled(err)
+		}
+	}
 	if err := s.engine.index.Forget(s.number, fresh, e.Index); err != nil {
 		return stalled(err)
 	}
-	cutMs := s.cutMs.Load()
 	for _, id := range fresh {
-		if timeMs, _, known := s.mu.set.Last(id); known && timeMs >= cutMs {
+		if timeMs, _, known := s.mu.set.Last(id); known && timeMs >= cuts[id] {
 			s.engine.reportCorruption(fmt.Errorf("shard %d: series %d has a sample at %d ms, but its leader saw none: it is forgotten",
 				s.number, id, timeMs))
 		}
@@ -125,13 +130,14 @@ func (e *Engine) allow(allowed func(*manifest.Manifest) bool, let func(*manifest
 type EmptyWalk struct{ next uint32 }
 
 // Walk looks at up to most series behind those that it looked at last, and returns by shard the ids of those that have
-// no marks since the shard's cut, and nothing in segments, of shards that are wanted: up to found in all. They may have
+// no marks since the series' cut, and nothing in segments, of shards that are wanted: up to found in all. They may have
 // samples all the same: see EmptySeries. Done reports that it has come to the end, and begins again.
 func (e *Engine) Walk(w *EmptyWalk, most uint32, found int, wanted func(shard uint16) bool) (ids map[uint16][]uint32, done bool) {
 	ids = map[uint16][]uint32{}
 	count := 0
-	w.next = e.index.Unmarked(w.next, most, index.Days{From: e.earliestCutDay(), To: index.DayMax}, func(shard uint16, id series.ID) bool {
-		if int(shard) < len(e.shards) && wanted(shard) {
+	marked := e.markedSince()
+	w.next = e.index.Unmarked(w.next, most, index.Days{From: e.latestCutDay(), To: index.DayMax}, func(shard uint16, id series.ID) bool {
+		if int(shard) < len(e.shards) && wanted(shard) && !marked(shard, id) {
 			ids[shard] = append(ids[shard], uint32(id))
 			count++
 		}
@@ -153,9 +159,13 @@ func (e *Engine) Walk(w *EmptyWalk, most uint32, found int, wanted func(shard ui
 // copies would lose what the leader's marks have lost.
 func (e *Engine) isStored(r *read.Reader, shard uint16, id uint32) bool {
 	s, ref := e.shards[shard], series.Ref{Shard: shard, ID: series.ID(id)}
-	within := segment.TimeRange{FromMs: max(s.cutMs.Load(), scan.TimeMsMin), ToMs: scan.TimeMsMax}
+	cutMs, err := s.CutOf(id)
+	if err != nil {
+		return true
+	}
+	within := segment.TimeRange{FromMs: max(cutMs, scan.TimeMsMin), ToMs: scan.TimeMsMax}
 	lost := false
-	err := r.Stored(ref, within, func(block segment.TimeRange) {
+	err = r.Stored(ref, within, func(block segment.TimeRange) {
 		lost = true
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -167,8 +177,30 @@ func (e *Engine) isStored(r *read.Reader, shard uint16, id uint32) bool {
 	return lost || err != nil
 }
 
-// earliestCutDay returns the day of the earliest cut of the shards that have a replica here.
-func (e *Engine) earliestCutDay() index.Day { return index.DayOf(e.RetentionCut()) }
+// latestCutDay returns the day of the latest cut of any series.
+func (e *Engine) latestCutDay() index.Day {
+	latest := int64(math.MinInt64)
+	for _, s := range e.shards {
+		latest = max(latest, s.cutMs.Load(), s.rules.Load().Most())
+	}
+	return index.DayOf(latest)
+}
+
+// markedSince returns what reports whether a series may have samples since its cut. It is for a moment: it may pass over later marks.
+func (e *Engine) markedSince() func(shard uint16, id series.ID) bool {
+	since := map[index.Day]func(uint16, series.ID) bool{}
+	return func(shard uint16, id series.ID) bool {
+		cutMs, err := e.shards[shard].CutOf(uint32(id))
+		if err != nil {
+			return true
+		}
+		day := index.DayOf(cutMs)
+		if since[day] == nil {
+			since[day] = e.index.MarkedOn(index.Days{From: day, To: index.DayMax})
+		}
+		return since[day](shard, id)
+	}
+}
 
 // EmptySeries returns those of growing ids of a shard that have no samples after the last entry that was applied, which
 // it returns, too: what entry.ForgetBody needs. No ids: there is nothing to forget, the shard is not what its
@@ -182,9 +214,8 @@ func (e *Engine) EmptySeries(shard uint16, ids []uint32) (empty []uint32, after 
 	if s.exactLocked() != nil || s.mu.applied == 0 {
 		return nil, 0
 	}
-	cutMs := s.cutMs.Load()
 	known := e.index.ShardSeries(shard)
-	marked := e.index.MarkedOn(index.Days{From: index.DayOf(cutMs), To: index.DayMax})
+	marked := e.markedSince()
 	var hot page.Hot
 	for _, id := range ids {
 		if id >= known || s.forgotten.Has(id) || marked(shard, series.ID(id)) {
@@ -192,7 +223,8 @@ func (e *Engine) EmptySeries(shard uint16, ids []uint32) (empty []uint32, after 
 		}
 		// What is in hot pages or in the page log is older than the cut, or deleted; it can wait for the flush.
 		s.mu.set.Snapshot(id, &hot)
-		if timeMs, _, head := s.mu.set.Last(id); head && timeMs >= cutMs || len(hot.Main) > 0 || len(hot.OutOfOrder) > 0 || hot.Sealed != page.NoPage {
+		cutMs, err := s.CutOf(id)
+		if timeMs, _, head := s.mu.set.Last(id); err != nil || head && timeMs >= cutMs || len(hot.Main) > 0 || len(hot.OutOfOrder) > 0 || hot.Sealed != page.NoPage {
 			continue
 		}
 		empty = append(empty, id)

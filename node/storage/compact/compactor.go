@@ -34,6 +34,8 @@ type Options struct {
 	Cuts  func() retention.Snapshot // as they are at the call
 	Thin  func() retention.Snapshot // cuts by which files may be thinned, as they are at the call
 	Keys  retention.Keys
+	// Gone reports whether a series is forgotten, and its key with it: nothing of it counts.
+	Gone func(shard uint16, id uint32) bool
 	Hosts func(shard uint16) bool // whether a shard has a replica here that may have samples
 
 	GenerationBytesMax int64 // of the page log: room that compactions leave free
@@ -281,6 +283,9 @@ func (c *Compactor) mergeOptions(job *segment.Job, v *manifest.Version, cuts, th
 		BytesMax:  c.o.SegmentBytesMax,
 		SkipShard: func(input *segment.Meta, shard uint16) bool { return v.Hides(input, shard) },
 		Hidden: func(dst []segment.TimeRange, input *segment.Meta, shard uint16, id uint32) []segment.TimeRange {
+			if c.o.Gone(shard, id) {
+				return append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: input.MaxMs})
+			}
 			if cut := cuts.Of(c.o.Keys, shard, id); cut > input.MinMs {
 				dst = append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: cut - 1})
 			}

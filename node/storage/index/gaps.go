@@ -39,6 +39,15 @@ func (x *Index) DropsKeys() bool {
 	return gaps > 0
 }
 
+// Gone reports whether an id of a shard is a gap.
+func (x *Index) Gone(shard uint16, id uint32) bool {
+	if !x.forgets.has(shard, series.ID(id)) {
+		return false
+	}
+	_, known := x.Local(shard, series.ID(id))
+	return !known
+}
+
 // Gaps reports whether a shard has gaps that never had a record here.
 func (x *Index) Gaps(shard uint16) bool {
 	ids := x.shards.get(shard)
@@ -178,6 +187,7 @@ func (x *Index) punch(published *ForgottenState) {
 		return
 	}
 	slices.Sort(blocks)
+	x.keys.healAll() // places decide which series a block has
 	done := 0
 	for _, n := range blocks {
 		if done == punchMost {
@@ -242,7 +252,6 @@ func (f *keyFile) freeOf(n int, chunks uint32) (ready bool, free [blockBytes / v
 	if n >= len(*f.blocks.Load())-1 || chunks == 0 {
 		return false, free
 	}
-	f.healAll()
 	whole := map[uint32]struct{}{}
 	used := free
 	mark := func(from, to int) {
@@ -381,7 +390,7 @@ func (x *Index) BeginAgain(shard uint16) error {
 	return nil
 }
 
-// garbage returns how many records are dropped that a persisted table may have, or the series from lo to hi (excluded) have.
+// droppedBetween returns how many of the series from lo to hi (excluded) are dropped.
 func (f *keyFile) droppedBetween(lo, hi uint32) (n int) {
 	if f.dropped.ones.Load() == 0 {
 		return 0

@@ -206,10 +206,10 @@ func TestGaps(t *testing.T) {
 		w.saved = w.m.clone()
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		w.open()
-		for range rapid.IntRange(1, 14).Draw(t, "steps") {
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			switch step := rng.IntN(10); step {
 			case 0, 1, 2:
-				w.create(rng.IntN(5000))
+				w.create(rng.IntN(2500))
 			case 3, 4:
 				var ids []uint32
 				from, to := rng.IntN(len(w.m.keys)+1), rng.IntN(len(w.m.keys)+1)
