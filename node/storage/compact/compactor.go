@@ -35,7 +35,7 @@ type Options struct {
 	Thin  func() retention.Snapshot // cuts by which files may be thinned, as they are at the call
 	Keys  retention.Keys
 	// Gone reports whether a series is forgotten, and its key with it: nothing of it counts.
-	Gone func(shard uint16, id uint32) bool
+	Gone  func(shard uint16, id uint32) bool
 	Hosts func(shard uint16) bool // whether a shard has a replica here that may have samples
 
 	GenerationBytesMax int64 // of the page log: room that compactions leave free

@@ -52,6 +52,7 @@ type Forgotten struct {
 	recent map[uint32]uint64 // by id: its entry, unless a checkpoint has passed it; guarded by forgets.mu
 	// later has likewise what is not forgotten yet, and is going to be: a start applies the entry again.
 	later   map[uint32]uint64
+	begins  bool          // ReplaceForgotten is about to be called; guarded by forgets.mu
 	dropped int           // of them whose records are; guarded by forgets.mu
 	awaited atomic.Uint64 // the first entry of later; 0: none
 }

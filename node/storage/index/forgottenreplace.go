@@ -69,7 +69,9 @@ func (x *Index) ReplaceForgotten(shard uint16, ids []uint32) (problem error) {
 	f := &x.forgets
 	f.mu.Lock()
 	of := f.ofLocked(shard)
-	f.staged = nil
+	if of.begins = false; f.staged != nil && f.staged.shard == shard { // that of another shard stays
+		f.staged = nil
+	}
 	f.changed = f.changed || of.Any() || len(ids) > 0
 	back := f.comeBackLocked(shard, ids)
 	clear(of.recent)

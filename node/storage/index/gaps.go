@@ -149,7 +149,10 @@ func (x *Index) refOf(local uint32) (ref series.Ref, ok bool, err error) {
 	return ref, ok && meant == local, nil
 }
 
-func (f *forgets) stagedLocked(shard uint16) bool { return f.staged != nil && f.staged.shard == shard }
+// stagedLocked reports whether other series of a shard are going to be forgotten than are.
+func (f *forgets) stagedLocked(shard uint16) bool {
+	return f.staged != nil && f.staged.shard == shard || f.ofLocked(shard).begins
+}
 
 func (f *forgets) hide(local uint32) {
 	f.mu.Lock()
@@ -350,7 +353,7 @@ func (x *Index) BeginAgain(shard uint16) error {
 	f.mu.Lock()
 	gaps := f.ofLocked(shard).dropped > 0 || ids.gaps.Load() > 0
 	if !gaps {
-		f.staged = &stagedForgets{shard: shard} // keeps others from making some
+		f.ofLocked(shard).begins = true // keeps others from making some
 	}
 	f.mu.Unlock()
 	if !gaps {

@@ -361,6 +361,47 @@ func TestGapsMade(t *testing.T) {
 	}
 }
 
+// TestStagedStays: what is staged of a shard stays so while another one begins again.
+func TestStagedStays(t *testing.T) {
+	fs := vfs.NewMemFS()
+	x, err := Open(Options{FS: fs, Dir: "index"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard := range uint16(2) {
+		for id := range 4 {
+			if _, err := x.Create(shard, series.ID(id), gapKey(10*int(shard)+id), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := x.Forget(1, []uint32{2}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.StageForgotten(0, []uint32{1, 3}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.BeginAgain(1); err != nil {
+		t.Fatal(err)
+	}
+	state, err := x.Sync()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if x, err = Open(Options{FS: fs, Dir: "index", State: state, Applied: []uint64{1, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if of0, of1 := x.ForgottenOf(0).IDs(), x.ForgottenOf(1).IDs(); !slices.Equal(of0, []uint32{1, 3}) || len(of1) > 0 {
+		t.Errorf("%v and %v are forgotten", of0, of1)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestGapsOnDisk: what was forgotten leaves the disk, but not while the file has another name, and readers who look for the same
 // keys meanwhile find what there is.
 func TestGapsOnDisk(t *testing.T) {
