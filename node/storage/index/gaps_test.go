@@ -361,6 +361,72 @@ func TestGapsMade(t *testing.T) {
 	}
 }
 
+// TestGapsOfOlderFolder: a folder in which series are forgotten stays one of before until keys may be dropped, and then loses them.
+func TestGapsOfOlderFolder(t *testing.T) {
+	fs := vfs.NewMemFS()
+	open := func(state State) *Index {
+		t.Helper()
+		x, err := Open(Options{FS: fs, Dir: "index", State: state, Applied: []uint64{1}, Corrupt: func(err error) { t.Error(err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	x := open(State{})
+	const count, stay = 12_000, 100
+	for id := range count {
+		if _, err := x.Create(0, series.ID(id), gapKey(id), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := make([]uint32, 0, count)
+	for id := uint32(stay); id < count; id++ {
+		gone = append(gone, id)
+	}
+	if err := x.Forget(0, gone, 1); err != nil {
+		t.Fatal(err)
+	}
+	checkpoints := func(version uint32) (state State) {
+		t.Helper()
+		for range 4 {
+			var err error
+			if state, err = x.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			x.Published(state)
+			if err := x.FinalizeForgotten([]uint64{1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, _, err := readForgotten(fs, path.Join("index", forgottenFile(state.Forgotten.File)))
+		if err != nil || got != version {
+			t.Fatalf("version %d, %v, want %d", got, err, version)
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	x = open(checkpoints(wholeVersion))
+	if x.DropsKeys() {
+		t.Fatal("keys are dropped")
+	}
+	x.LetDropKeys()
+	x = open(checkpoints(forgottenVersionDropped))
+	if s := x.Stats(); !x.DropsKeys() || s.Dropped != count-stay || s.KeyBytesHeld*2 > s.KeyFileBytes || s.Damages != 0 {
+		t.Errorf("%+v", s)
+	}
+	for id := range count {
+		key, err := x.KeyOf(0, series.ID(id), nil)
+		if id < stay && (err != nil || string(key) != string(gapKey(id))) || id >= stay && !errors.Is(err, ErrUnknown) {
+			t.Fatalf("id %d is %q, %v", id, key, err)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestStagedStays: what is staged of a shard stays so while another one begins again.
 func TestStagedStays(t *testing.T) {
 	fs := vfs.NewMemFS()
