@@ -96,7 +96,7 @@ func (o *Options) check() error {
 // Writer writes samples as a Parquet file.
 type Writer struct {
 	options Options
-	file    *parquet.Writer
+	file    *parquet.GenericWriter[any]
 	leaves  [][]string // paths of columns that hold values, as rows have them
 
 	row        parquet.Row // of the series that is written; time and value change
@@ -135,7 +135,7 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{options: o, file: parquet.NewWriter(out, config), leaves: schema.Columns()}
+	w := &Writer{options: o, file: parquet.NewGenericWriter[any](out, config), leaves: schema.Columns()}
 	w.batch = make([]parquet.Row, 0, batchRows)
 	return w, nil
 }
