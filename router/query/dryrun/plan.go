@@ -47,7 +47,7 @@ type Read struct {
 type Steps struct {
 	Function string `json:"function"`
 	Range    string `json:"range"`
-	Every    string `json:"every"`
+	Every    string `json:"every,omitempty"` // without a count of more than one there is none
 	Count    int    `json:"count"`
 	Fold     string `json:"fold,omitempty"` // of groups of series
 }
@@ -117,7 +117,10 @@ func describe(r *scan.Request) Read {
 	read := Read{Database: r.Database, Selector: selectorText(&r.Selector), From: timeOf(r.FromMs), To: timeOf(r.ToMs), Sends: "samples"}
 	switch s, w := r.Steps, r.Windows; {
 	case s != nil:
-		read.Steps = &Steps{Function: functionNames[s.Function], Range: durationText(s.RangeMs), Every: durationText(s.StepMs), Count: s.Count()}
+		read.Steps = &Steps{Function: functionNames[s.Function], Range: durationText(s.RangeMs), Count: s.Count()}
+		if read.Steps.Count > 1 {
+			read.Steps.Every = durationText(s.StepMs)
+		}
 		read.Sends = "values at steps"
 		if s.Function == scan.StepNewest {
 			read.Sends = "newest samples"

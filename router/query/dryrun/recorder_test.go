@@ -189,3 +189,16 @@ func TestPlanBeyondLimits(t *testing.T) {
 		t.Errorf("%+v", plan)
 	}
 }
+
+// TestOneStep: where there is one time, nothing is said to come every so often.
+func TestOneStep(t *testing.T) {
+	for lastMs, want := range map[int64]Steps{
+		1_000:   {Function: "sum_over_time", Range: "1m0s", Count: 1},
+		121_000: {Function: "sum_over_time", Range: "1m0s", Every: "1m0s", Count: 3},
+	} {
+		steps := scan.Steps{FirstMs: 1_000, LastMs: lastMs, StepMs: 60_000, RangeMs: 60_000, Function: scan.StepSum}
+		if got := describe(&scan.Request{Steps: &steps}); *got.Steps != want {
+			t.Errorf("%+v, want %+v", *got.Steps, want)
+		}
+	}
+}
