@@ -20,6 +20,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -471,9 +472,13 @@ func TestStagedStays(t *testing.T) {
 // keys meanwhile find what there is.
 func TestGapsOnDisk(t *testing.T) {
 	dir := t.TempDir()
+	failing, err := failpoint.Parse(PointKeysPunch+"=error@2", Failpoints()) // once, between two holes: the rest comes later
+	if err != nil {
+		t.Fatal(err)
+	}
 	open := func(state State) *Index {
 		t.Helper()
-		x, err := Open(Options{FS: vfs.OS(), Dir: dir, State: state, Applied: []uint64{1, 1}, Corrupt: func(err error) { t.Error(err) }})
+		x, err := Open(Options{FS: vfs.OS(), Dir: dir, State: state, Applied: []uint64{1, 1}, Failpoints: failing, Corrupt: func(err error) { t.Error(err) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -560,6 +565,9 @@ func TestGapsOnDisk(t *testing.T) {
 	}
 	close(done)
 	readers.Wait()
+	if failing.Hits(PointKeysPunch) < 3 {
+		t.Errorf("a hole is made %d times", failing.Hits(PointKeysPunch))
+	}
 	for round := range 2 {
 		for id := range uint32(count) {
 			key, err := x.KeyOf(1, series.ID(id), nil)

@@ -126,6 +126,9 @@ func Failpoints() []string {
 	return []string{PointKeyWrite, PointKeysSynced, PointKeysPunch, PointPersistedFile, PointActivityFile, PointActivityDrops}
 }
 
+// HoleFailpoints lists those that are passed only where many thousands of series are forgotten.
+func HoleFailpoints() []string { return []string{PointKeysPunch} }
+
 // Index is the series table of a node. All methods may be called from many
 // goroutines; see Create and Resolve.
 type Index struct {
