@@ -152,6 +152,14 @@ func (c *resourceCall) bucketOf(database string) bucket {
 	return b
 }
 
+// retentionOf returns how long samples of a database are kept; 0: for ever.
+func (c *resourceCall) retentionOf(database string) time.Duration {
+	if c.retention == nil {
+		return 0
+	}
+	return c.retention(database)
+}
+
 // readable returns the databases that the caller may read, in order.
 func (c *resourceCall) readable() ([]string, error) {
 	names, err := c.databases.List(c.r.Context())

@@ -39,12 +39,9 @@ func (x *execution) change(statement ql.Statement) error {
 // one that each database has are refused, rather than not kept to.
 func (x *execution) createDatabase(s *ql.CreateDatabaseStatement) error {
 	if s.RetentionPolicyCreate {
-		named := s.RetentionPolicyName
-		if named == "" {
-			named = policyName
-		}
-		if err := x.checkPolicy(x.on(s.Name), policy{named, s.RetentionPolicyDuration, s.FutureWriteLimit, s.PastWriteLimit}); err != nil {
-			return err
+		kept := s.RetentionPolicyDuration == nil || *s.RetentionPolicyDuration == 0
+		if named := s.RetentionPolicyName; !kept || named != "" && named != policyName || s.FutureWriteLimit != nil || s.PastWriteLimit != nil {
+			return fmt.Errorf("retention policies cannot be changed by statements: each database has one, %q; retention is set when the server is started", policyName)
 		}
 	}
 	if s.Name == "" {

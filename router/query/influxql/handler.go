@@ -38,8 +38,7 @@ type handler struct {
 	deleter   scan.Deleter
 	writer    Writer // nil: SELECT INTO is refused
 	databases Databases
-	retention func(database string) time.Duration // nil: for ever
-	build     Build
+	retention func(database string) time.Duration
 	rows      prometheus.Counter
 	limits    Limits
 	texts     sync.Pool // of *bufio.Reader, of which parsers read
@@ -50,21 +49,13 @@ func newHandler(o Options) *handler {
 		shell: shell.New(shell.Options{Dialect: dialect, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
 			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
 		rows:    shell.NewCounter(o.Registerer, dialect, "rows_answered_total", "Rows written into answers."),
-		deleter: o.Deleter, writer: o.Writer, databases: o.Databases, retention: o.Retention, build: o.Build, limits: o.Limits.withDefaults(),
+		deleter: o.Deleter, writer: o.Writer, databases: o.Databases, retention: o.Retention, limits: o.Limits.withDefaults(),
 		texts: sync.Pool{New: func() any { return bufio.NewReader(nil) }},
 	}
 	if h.databases == nil {
 		h.databases = knownDatabases{h.shell.Source, o.Deleter}
 	}
 	return h
-}
-
-// retentionOf returns how long samples of a database are kept; 0: for ever.
-func (h *handler) retentionOf(database string) time.Duration {
-	if h.retention == nil {
-		return 0
-	}
-	return h.retention(database)
 }
 
 // withDefaults replaces 0 by the default and negative numbers by no bound.

@@ -38,7 +38,6 @@ type Options struct {
 	// Retention returns how long samples of a database are kept, for SHOW RETENTION POLICIES; 0: for
 	// ever, or nothing is known of it. Nil: 0 for all.
 	Retention  func(database string) time.Duration
-	Build      Build                 // for SHOW DIAGNOSTICS
 	Admission  *admission.Controller // nil: one of its own, without limits
 	Clock      func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: nothing is logged

@@ -3,6 +3,7 @@ package influxql
 import (
 	"errors"
 	"slices"
+	"time"
 
 	ql "github.com/influxdata/influxql"
 
@@ -30,10 +31,6 @@ func (x *execution) showOf(statement ql.Statement) func(answer.Sink) error {
 		return func(out answer.Sink) error { return x.showSeries(s, out) }
 	case *ql.ShowContinuousQueriesStatement:
 		return x.showContinuousQueries
-	case *ql.ShowDiagnosticsStatement:
-		return func(out answer.Sink) error { return x.showDiagnostics(s, out) }
-	case *ql.ShowStatsStatement:
-		return func(out answer.Sink) error { return x.showStats(s, out) }
 	case *ql.ShowQueriesStatement:
 		return x.showQueries
 	case *ql.KillQueryStatement:
@@ -72,6 +69,19 @@ func (x *execution) showDatabases(out answer.Sink) error {
 		return err
 	}
 	return listAll(out, &answer.Head{Name: "databases", Columns: []string{"name"}}, textRows(names))
+}
+
+func (x *execution) showPolicies(s *ql.ShowRetentionPoliciesStatement, out answer.Sink) error {
+	database := x.on(s.Database)
+	if err := x.checkDatabase(database); err != nil {
+		return err
+	}
+	kept := time.Duration(0)
+	if x.retention != nil {
+		kept = x.retention(database)
+	}
+	row := []answer.Value{answer.String(policyName), answer.String(kept.String()), answer.String("168h0m0s"), answer.Integer(1), answer.Boolean(true)}
+	return listAll(out, &answer.Head{Columns: []string{"name", "duration", "shardGroupDuration", "replicaN", "default"}}, [][]answer.Value{row})
 }
 
 func (x *execution) showContinuousQueries(out answer.Sink) error {
