@@ -124,7 +124,7 @@ func (s *standaloneSettings) serveCluster(ctx context.Context, r *cluster.Cluste
 	}
 	b := routercommand.Backend(r, shards)
 	b.Folders = int(s.nodes) + 1 // and that of etcd
-	b.Memory, b.Rules, b.Retention = plan, rules, time.Duration(s.Retention)
+	b.Memory, b.Rules, b.Retention = plan, rules, (*time.Duration)(&s.Retention)
 	b.About = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.DataDir)
 	return s.Serve(ctx, b, registry, logger, stdout)
 }

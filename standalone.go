@@ -109,7 +109,7 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, plan *
 	address := string(s.GRPCAddr)
 	return s.Serve(ctx, &server.Backend{
 		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, ExemplarWriter: s.exemplarWriter(n), Exemplars: n, Snapshots: service.Snapshots{Node: n}, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Metadata: descriptions, Rules: rules, Memory: plan,
-		Retention: time.Duration(s.Retention),
+		Retention: (*time.Duration)(&s.Retention),
 		Cluster:   &member.Standalone{Node: n, DataDir: s.DataDir, Address: address}, ClusterName: member.StandaloneName, About: "keeps its data in " + s.DataDir,
 	}, registry, logger, stdout)
 }

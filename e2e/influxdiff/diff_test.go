@@ -2,6 +2,7 @@ package influxdiff
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -69,7 +70,11 @@ func compareWith(t *testing.T, start func(t *testing.T, points []point, lines []
 					continue
 				}
 				got = []byte(strings.Replace(string(got), `["d"],["default"]`, `["d"]`, 1)) // that one is always there
-				if reason := compare(want, got); wantStatus != gotStatus || reason != "" {
+				reason := compare(want, got)
+				if reason != "" && kind.name == "forecast" {
+					reason = compareGroups(t, theirs, q, parameters, want, got)
+				}
+				if wantStatus != gotStatus || reason != "" {
 					if failures++; failures <= 5 {
 						t.Errorf("%s\n  %s\n  influxdb %d %s\n  tickmesh %d %s", q, reason, wantStatus, clip(want), gotStatus, clip(got))
 					}
@@ -97,6 +102,44 @@ func compare(want, got []byte) string {
 		return "tickmesh: " + err.Error()
 	}
 	return difference("", a, b)
+}
+
+// compareGroups compares an answer group by group, each of which is asked for alone: a group that InfluxDB can forecast nothing
+// of ends its answer, without those that follow.
+func compareGroups(t *testing.T, theirs, q string, parameters url.Values, want, got []byte) string {
+	t.Helper()
+	type answered struct {
+		Results []struct {
+			Series []struct{ Tags map[string]string }
+		}
+	}
+	var a, b answered
+	if err := errors.Join(json.Unmarshal(want, &a), json.Unmarshal(got, &b)); err != nil {
+		return err.Error()
+	}
+	if len(a.Results) != 1 || len(b.Results) != 1 || len(a.Results[0].Series) >= len(b.Results[0].Series) {
+		return compare(want, got)
+	}
+	var single []json.RawMessage
+	for _, s := range b.Results[0].Series {
+		where := ""
+		for key, value := range s.Tags {
+			where += fmt.Sprintf(" AND %q = '%s'", key, value)
+		}
+		_, one := ask(t, theirs, strings.Replace(q, " GROUP BY ", where+" GROUP BY ", 1), parameters)
+		var of struct {
+			Results []struct{ Series []json.RawMessage }
+		}
+		if err := json.Unmarshal(one, &of); err != nil || len(of.Results) != 1 || len(of.Results[0].Series) != 1 {
+			return fmt.Sprintf("%v alone: %v %s", s.Tags, err, clip(one))
+		}
+		single = append(single, of.Results[0].Series[0])
+	}
+	all, err := json.Marshal(map[string]any{"results": []any{map[string]any{"statement_id": 0, "series": single}}})
+	if err != nil {
+		return err.Error()
+	}
+	return compare(all, got)
 }
 
 func difference(path string, a, b any) string {

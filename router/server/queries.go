@@ -216,9 +216,11 @@ func (q *queries) promqlOptions() promql.Options {
 const rulesRunningMax = 4
 
 func (q *queries) influxqlOptions() influxql.Options {
+	b := process.CurrentBuild()
 	o := influxql.Options{
 		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
-		Retention: q.backend.retentionOf, Writer: &q.selected,
+		Retention: q.backend.retentionOf, Writer: &q.selected, Metrics: q.registry.Visible,
+		Build: influxql.Build{Version: b.Version, Revision: b.Revision, Date: b.Date},
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {
 		o.Databases = auditedDatabases{who.directory}

@@ -42,9 +42,9 @@ type Backend struct {
 
 	Memory    *memory.Plan // nil: flags alone bound it
 	Rules     *process.DatabaseRules
-	Retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
-	Marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
-	Tokens    token.Store   // of those that callers make; nil: they cannot
+	Retention *time.Duration // of what rules say nothing of, 0 for ever; nil: each node has its own
+	Marks     tenant.Marks   // what was said of databases by name; nil: nothing can be
+	Tokens    token.Store    // of those that callers make; nil: they cannot
 	// Metadata keeps what writers say of metrics; nil: the process remembers it until it ends.
 	Metadata metadata.Store
 	access   *frontAccess // set by openAccess; nil: nothing is said of callers and databases
@@ -62,16 +62,18 @@ type Backend struct {
 }
 
 // retentionOf returns how long samples of a database are kept, metrics with rules of their own
-// aside; 0: for ever.
-func (b *Backend) retentionOf(database string) time.Duration {
-	switch kept := b.Rules.Current().RetentionOf(database, ""); kept {
-	case 0:
-		return b.Retention
-	case tenancy.Unlimited:
-		return 0
-	default:
-		return kept
+// aside (0: for ever), and whether that is known.
+func (b *Backend) retentionOf(database string) (kept time.Duration, known bool) {
+	kept = b.Rules.Current().RetentionOf(database, "")
+	switch {
+	case kept == tenancy.Unlimited:
+		return 0, true
+	case kept != 0:
+		return kept, true
+	case b.Retention != nil:
+		return *b.Retention, true
 	}
+	return 0, false
 }
 
 // rawFrom returns since when all samples of a metric are kept, by the rules of databases.

@@ -157,7 +157,8 @@ func (c *resourceCall) retentionOf(database string) time.Duration {
 	if c.retention == nil {
 		return 0
 	}
-	return c.retention(database)
+	kept, _ := c.retention(database)
+	return kept
 }
 
 // readable returns the databases that the caller may read, in order.

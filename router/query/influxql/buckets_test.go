@@ -60,11 +60,11 @@ func namesOf(t *testing.T, body string) (names []string, next string) {
 // Who may not read a database does not learn that there is one; who may only read one cannot drop it.
 func TestBucketsByRights(t *testing.T) {
 	m := stored(t, changeLines)
-	h := New(Options{Source: m, Deleter: m, Clock: testClock, Retention: func(database string) time.Duration {
+	h := New(Options{Source: m, Deleter: m, Clock: testClock, Retention: func(database string) (time.Duration, bool) {
 		if database == "db0" {
-			return 48 * time.Hour
+			return 48 * time.Hour, true
 		}
-		return 0
+		return 0, true
 	}})
 	id := bucketID("db0")
 	for _, c := range []struct {

@@ -35,17 +35,17 @@ func (x *execution) change(statement ql.Statement) error {
 	return fmt.Errorf("not supported: %s", statement)
 }
 
-// createDatabase makes a database. Clauses that ask for another retention policy than the
-// one that each database has are refused, rather than not kept to.
+// createDatabase makes a database. Clauses that ask for another retention than what holds for its
+// name are refused, rather than not kept to.
 func (x *execution) createDatabase(s *ql.CreateDatabaseStatement) error {
-	if s.RetentionPolicyCreate {
-		kept := s.RetentionPolicyDuration == nil || *s.RetentionPolicyDuration == 0
-		if named := s.RetentionPolicyName; !kept || named != "" && named != policyName || s.FutureWriteLimit != nil || s.PastWriteLimit != nil {
-			return fmt.Errorf("retention policies cannot be changed by statements: each database has one, %q; retention is set when the server is started", policyName)
-		}
-	}
 	if s.Name == "" {
 		return errors.New("invalid name")
+	}
+	if s.RetentionPolicyCreate {
+		wanted := &policy{s.RetentionPolicyDuration, s.RetentionPolicyReplication, s.RetentionPolicyShardGroupDuration, orZero(s.PastWriteLimit), orZero(s.FutureWriteLimit)}
+		if err := x.isKept(x.on(s.Name), wanted); err != nil {
+			return err
+		}
 	}
 	name := x.on(s.Name)
 	if name == "" {

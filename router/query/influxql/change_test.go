@@ -69,7 +69,7 @@ func TestDeletes(t *testing.T) {
 		{`DROP DATABASE "default"`, "the default database cannot be dropped: drop its measurements", []string{a0, b0, a1, mem}},
 		{"CREATE DATABASE db0", "", []string{a0, b0, a1, mem}},
 		{"CREATE DATABASE db0 WITH NAME autogen", "", []string{a0, b0, a1, mem}},
-		{"CREATE DATABASE db0 WITH DURATION 1d", `retention policies cannot be changed by statements: each database has one, \"autogen\"; retention is set when the server is started`, []string{a0, b0, a1, mem}},
+		{"CREATE DATABASE db0 WITH DURATION 1d", `how long database \"db0\" is kept is not known here, as nodes have a --retention of their own: set its retention to 1d in the file of --databases-file, then repeat the statement`, []string{a0, b0, a1, mem}},
 	} {
 		m := stored(t, changeLines)
 		h := New(Options{Source: m, Deleter: m, Clock: testClock})
@@ -120,8 +120,8 @@ func (d *directory) Drop(_ context.Context, name string) error {
 
 func TestDatabases(t *testing.T) {
 	d := &directory{names: []string{"db0", "kept"}}
-	h := New(Options{Source: stored(t, changeLines), Databases: d, Retention: func(name string) time.Duration {
-		return map[string]time.Duration{"": 36 * time.Hour, "kept": 90 * time.Minute}[name]
+	h := New(Options{Source: stored(t, changeLines), Databases: d, Retention: func(name string) (time.Duration, bool) {
+		return map[string]time.Duration{"": 36 * time.Hour, "kept": 90 * time.Minute}[name], true
 	}})
 	policy := func(kept string) string {
 		return one(`{"columns":["name","duration","shardGroupDuration","replicaN","default"],"values":[["autogen","` + kept + `","168h0m0s",1,true]]}`)

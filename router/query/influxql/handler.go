@@ -13,6 +13,7 @@ import (
 	ql "github.com/influxdata/influxql"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
@@ -38,7 +39,10 @@ type handler struct {
 	deleter   scan.Deleter
 	writer    Writer // nil: SELECT INTO is refused
 	databases Databases
-	retention func(database string) time.Duration
+	retention func(database string) (kept time.Duration, known bool)
+	metrics   func(access.Principal) prometheus.Gatherer
+	build     Build
+	started   time.Time
 	rows      prometheus.Counter
 	limits    Limits
 	texts     sync.Pool // of *bufio.Reader, of which parsers read
@@ -49,9 +53,10 @@ func newHandler(o Options) *handler {
 		shell: shell.New(shell.Options{Dialect: dialect, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
 			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
 		rows:    shell.NewCounter(o.Registerer, dialect, "rows_answered_total", "Rows written into answers."),
-		deleter: o.Deleter, writer: o.Writer, databases: o.Databases, retention: o.Retention, limits: o.Limits.withDefaults(),
+		deleter: o.Deleter, writer: o.Writer, databases: o.Databases, retention: o.Retention, metrics: o.Metrics, build: o.Build, limits: o.Limits.withDefaults(),
 		texts: sync.Pool{New: func() any { return bufio.NewReader(nil) }},
 	}
+	h.started = h.shell.Clock().UTC()
 	if h.databases == nil {
 		h.databases = knownDatabases{h.shell.Source, o.Deleter}
 	}

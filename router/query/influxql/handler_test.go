@@ -57,7 +57,7 @@ func TestParameters(t *testing.T) {
 		{`SELECT usage INTO x FROM cpu`, nil, 405, `{"error":"statements that change something want a POST request"}`},
 		{"SELECT exponential_moving_average(mean(usage), 2) FROM cpu WHERE time > 0 GROUP BY time(1d)", nil, 200, `{"results":[{"statement_id":0,"error":"function exponential_moving_average() is not supported"}]}`},
 		{"SHOW USERS", nil, 200, `{"results":[{"statement_id":0,"error":"not supported: SHOW USERS: users and their rights are set in a file when the server is started"}]}`},
-		{`CREATE RETENTION POLICY two ON db0 DURATION 2d REPLICATION 1`, nil, 200, `{"results":[{"statement_id":0,"error":"retention policies cannot be changed by statements: each database has one, \"autogen\"; retention is set when the server is started"}]}`},
+		{`CREATE RETENTION POLICY two ON db0 DURATION 2d REPLICATION 1`, nil, 200, `{"results":[{"statement_id":0,"error":"how long database \"db0\" is kept is not known here, as nodes have a --retention of their own: set its retention to 2d in the file of --databases-file, then repeat the statement"}]}`},
 		{strings.Repeat("(", 500), nil, 400, `{"error":"error parsing query: the query is too large: its brackets are nested more than 128 levels deep"}`},
 		{strings.Repeat("SHOW DATABASES;", 101), nil, 400, `{"error":"error parsing query: 101 statements, at most 100 can be sent at once"}`},
 	} {

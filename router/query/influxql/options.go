@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
@@ -35,9 +36,12 @@ type Options struct {
 	// X-Tickmesh-Stale-Ms), and a function that returns, once they have ended, the shards that are missing.
 	// nil: Source answers these requests too.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
-	// Retention returns how long samples of a database are kept, for SHOW RETENTION POLICIES; 0: for
-	// ever, or nothing is known of it. Nil: 0 for all.
-	Retention  func(database string) time.Duration
+	// Retention returns how long samples of a database are kept, whether there is one of the name or not (0: for ever),
+	// and whether that is known. Nil: nothing is known.
+	Retention func(database string) (kept time.Duration, known bool)
+	// Metrics returns those of the process that a caller may see, for SHOW STATS. Nil: none.
+	Metrics    func(access.Principal) prometheus.Gatherer
+	Build      Build                 // for SHOW DIAGNOSTICS
 	Admission  *admission.Controller // nil: one of its own, without limits
 	Clock      func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: nothing is logged

@@ -3,7 +3,6 @@ package influxql
 import (
 	"errors"
 	"slices"
-	"time"
 
 	ql "github.com/influxdata/influxql"
 
@@ -33,6 +32,14 @@ func (x *execution) showOf(statement ql.Statement) func(answer.Sink) error {
 		return x.showContinuousQueries
 	case *ql.ShowQueriesStatement:
 		return x.showQueries
+	case *ql.ShowDiagnosticsStatement:
+		return func(out answer.Sink) error { return x.showDiagnostics(s, out) }
+	case *ql.ShowStatsStatement:
+		return func(out answer.Sink) error { return x.showStats(s, out) }
+	case *ql.ShowShardsStatement:
+		return x.showShards
+	case *ql.ShowShardGroupsStatement:
+		return x.showShardGroups
 	case *ql.KillQueryStatement:
 		return func(answer.Sink) error { return x.killQuery(s) }
 	}
@@ -76,10 +83,7 @@ func (x *execution) showPolicies(s *ql.ShowRetentionPoliciesStatement, out answe
 	if err := x.checkDatabase(database); err != nil {
 		return err
 	}
-	kept := time.Duration(0)
-	if x.retention != nil {
-		kept = x.retention(database)
-	}
+	kept, _ := x.keptFor(database)
 	row := []answer.Value{answer.String(policyName), answer.String(kept.String()), answer.String("168h0m0s"), answer.Integer(1), answer.Boolean(true)}
 	return listAll(out, &answer.Head{Columns: []string{"name", "duration", "shardGroupDuration", "replicaN", "default"}}, [][]answer.Value{row})
 }

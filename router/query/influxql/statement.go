@@ -30,7 +30,7 @@ func (x *execution) dispatch(statement ql.Statement, out answer.Sink) error {
 		*ql.DropSeriesStatement, *ql.DropMeasurementStatement:
 		return x.change(statement)
 	case *ql.CreateRetentionPolicyStatement, *ql.AlterRetentionPolicyStatement, *ql.DropRetentionPolicyStatement:
-		return fmt.Errorf("retention policies cannot be changed by statements: each database has one, %q; retention is set when the server is started", policyName)
+		return x.changePolicy(statement)
 	case *ql.CreateUserStatement, *ql.DropUserStatement, *ql.SetPasswordUserStatement, *ql.GrantStatement, *ql.GrantAdminStatement,
 		*ql.RevokeStatement, *ql.RevokeAdminStatement, *ql.ShowUsersStatement, *ql.ShowGrantsForUserStatement:
 		return fmt.Errorf("not supported: %s: users and their rights are set in a file when the server is started", commandOf(statement))
@@ -69,9 +69,6 @@ func checkSystemNames(s *ql.SelectStatement) error {
 // commandOf names a statement without what may be secret in it.
 func commandOf(statement ql.Statement) string { return ql.Sanitize(statement.String()) }
 
-// policyName is the one retention policy of each database, InfluxDB's default one.
-const policyName = "autogen"
-
 // changes reports whether a statement changes something.
 func changes(statement ql.Statement) bool {
 	switch s := statement.(type) {
@@ -105,6 +102,8 @@ func needsOf(statement ql.Statement, database string) []need {
 		return selectNeeds(s.Statement, on)
 	case *ql.ShowDatabasesStatement: // shows those that may be read
 		return nil
+	case *ql.ShowDiagnosticsStatement, *ql.ShowStatsStatement, *ql.ShowShardsStatement, *ql.ShowShardGroupsStatement: // as in InfluxDB
+		return []need{{access.Everything, access.Admin}}
 	case *ql.CreateDatabaseStatement:
 		return on(s.Name, access.Admin)
 	case *ql.DropDatabaseStatement:
