@@ -1,6 +1,7 @@
 package influxql
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -56,6 +57,15 @@ func TestServerStatements(t *testing.T) {
 		}
 		if got, want := needsOf(statements[0], "db0"), []need{{access.Everything, access.Admin}}; !slices.Equal(got, want) {
 			t.Errorf("%s needs %v", q, got)
+		}
+		for _, c := range []struct {
+			who     access.Principal
+			allowed bool
+		}{{access.Anyone(), true}, {access.Confine(access.Anyone(), "db0"), false}} { // who may do all with db0 is told nothing of the server
+			_, _, err := booked(access.With(t.Context(), c.who), &request{statements: statements, database: "db0"})
+			if denied := (*access.DeniedError)(nil); c.allowed != (err == nil) || !c.allowed && !errors.As(err, &denied) {
+				t.Errorf("%s: %v", q, err)
+			}
 		}
 	}
 }
