@@ -197,6 +197,21 @@ func (c *resourceCall) number(name string, least, most int) (int, error) {
 	return n, nil
 }
 
+// link returns the path of a list with the parameters of the request that lists have. What else a request has, such as names of
+// databases in places where they mean nothing, is not repeated.
+func (c *resourceCall) link(path string) string {
+	kept := url.Values{}
+	for _, name := range []string{"after", "id", "limit", "name", "offset", "org", "orgID"} {
+		if c.form.Has(name) {
+			kept.Set(name, c.form.Get(name))
+		}
+	}
+	if len(kept) == 0 {
+		return path
+	}
+	return path + "?" + kept.Encode()
+}
+
 func listBuckets(c *resourceCall) error {
 	names, err := c.readable()
 	if err != nil {
@@ -221,11 +236,11 @@ func listBuckets(c *resourceCall) error {
 		names = names[at+1:] // all, if there is none
 	}
 	names = names[min(offset, len(names)):]
-	links := map[string]string{"self": c.r.URL.RequestURI()}
+	links := map[string]string{"self": c.link(pathBuckets)}
 	if len(names) > limit {
 		names = names[:limit]
 		c.form.Set("offset", strconv.Itoa(offset+limit))
-		links["next"] = pathBuckets + "?" + c.form.Encode() // clients ask whether there is one
+		links["next"] = c.link(pathBuckets) // clients ask whether there is one
 	}
 	all := []bucket{}
 	for _, database := range names {
@@ -335,7 +350,7 @@ func listOrganizations(c *resourceCall) error {
 	if id := c.form.Get("orgID"); id != "" && id != organizationID || c.form.Has("offset") && c.form.Get("offset") != "0" {
 		all = all[:0]
 	}
-	return c.answer(http.StatusOK, map[string]any{"orgs": all, "links": map[string]string{"self": c.r.URL.RequestURI()}})
+	return c.answer(http.StatusOK, map[string]any{"orgs": all, "links": map[string]string{"self": c.link(pathOrgs)}})
 }
 
 func (c *resourceCall) checkOrganization() error {

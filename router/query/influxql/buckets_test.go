@@ -167,3 +167,17 @@ type withDatabases struct {
 }
 
 func (w withDatabases) Databases(context.Context) ([]string, error) { return w.names, nil }
+
+// TestLinksOfLists: links have what lists know, and nothing else that a request has.
+func TestLinksOfLists(t *testing.T) {
+	h := New(Options{Source: stored(t, "")})
+	for target, want := range map[string]string{
+		"/api/v2/buckets?limit=5&db=hidden&bucket=hidden": `"self":"/api/v2/buckets?limit=5"`,
+		"/api/v2/buckets?db=hidden":                       `"self":"/api/v2/buckets"`,
+		"/api/v2/orgs?db=hidden&org=o":                    `"self":"/api/v2/orgs?org=o"`,
+	} {
+		if code, body := callResource(h, nil, http.MethodGet, target, ""); code != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "hidden") {
+			t.Errorf("%s: %d %s", target, code, body)
+		}
+	}
+}
