@@ -31,6 +31,7 @@ type digestPiece struct {
 	dayMs        int64
 	reader       int // index into rollupReader.readers
 	minMs, maxMs int64
+	sampled      bool // a block begins or ends on the day, so it has samples; a block that reaches over it may have none there
 	dirty        bool
 }
 
@@ -160,9 +161,10 @@ func (r *Reader) appendDigestPieces(reader int, c *segment.Cursor, ref series.Re
 			p := digestPiece{dayMs: dayMs, reader: reader, minMs: max(b.MinMs, dayMs), maxMs: min(b.MaxMs, dayMs+segment.DayMs-1)}
 			// The record tells of all samples on the day, also of those that are outside of the range.
 			p.dirty = !useful || p.minMs < within.FromMs || p.maxMs > within.ToMs
+			p.sampled = b.MinMs >= dayMs || b.MaxMs < dayMs+segment.DayMs
 			if n := len(d.pieces); n > first && d.pieces[n-1].dayMs == dayMs {
 				last := &d.pieces[n-1]
-				last.maxMs, last.dirty = p.maxMs, last.dirty || p.dirty
+				last.maxMs, last.dirty, last.sampled = p.maxMs, last.dirty || p.dirty, last.sampled || p.sampled
 				continue
 			}
 			d.pieces = append(d.pieces, p)
@@ -205,7 +207,8 @@ func (d *digestReader) day(startMs int64) *digestDay {
 	return nil
 }
 
-// loadDigests adds up the records of days that are not dirty. Days of which records are damaged, or missing, become dirty.
+// loadDigests adds up the records of days that are not dirty. Days of which records are damaged, or missing, become dirty. Days without
+// samples are left out.
 func (r *Reader) loadDigests(ref series.Ref, plan rollupPlan) error {
 	for i, reader := range r.rollup.readers {
 		err := r.loadDigestsOf(i, ref, plan)
@@ -228,19 +231,15 @@ func (r *Reader) loadDigests(ref series.Ref, plan rollupPlan) error {
 			}
 		}
 	}
+	d := &r.rollup.digests
+	d.days = slices.DeleteFunc(d.days, func(day digestDay) bool { return !day.dirty && day.rollup.Count == 0 })
 	return nil
 }
 
 func (r *Reader) loadDigestsOf(at int, ref series.Ref, plan rollupPlan) (err error) {
 	d, reader := &r.rollup.digests, r.rollup.readers[at]
 	source := &d.sources[at]
-	clean := 0 // days
-	for i := range d.pieces {
-		if p := &d.pieces[i]; p.reader == at && !d.day(p.dayMs).dirty {
-			clean++
-		}
-	}
-	if clean == 0 {
+	if !slices.ContainsFunc(d.pieces, func(p digestPiece) bool { return p.reader == at && !d.day(p.dayMs).dirty }) {
 		return nil
 	}
 	if d.records, err = reader.DayDigests(d.records[:0], ref.Shard, uint32(ref.ID), source.fromMs, source.toMs); err != nil {
@@ -251,15 +250,25 @@ func (r *Reader) loadDigestsOf(at int, ref series.Ref, plan rollupPlan) (err err
 			return err
 		}
 	}
-	samples, hours := int64(0), d.hours
+	samples, hours, missing := int64(0), d.hours, false
 	for i := range d.records {
-		record := &d.records[i]
-		samples += record.Count
-		day := d.day(record.StartMs)
-		if day == nil || day.dirty {
+		samples += d.records[i].Count
+	}
+	for i := range d.pieces {
+		p := &d.pieces[i]
+		if p.reader != at {
 			continue
 		}
-		clean--
+		day := d.day(p.dayMs)
+		if day.dirty {
+			continue
+		}
+		n, found := slices.BinarySearchFunc(d.records, p.dayMs, func(r segment.Rollup, dayMs int64) int { return cmp.Compare(r.StartMs, dayMs) })
+		if !found {
+			missing = missing || p.sampled
+			continue
+		}
+		record := &d.records[n]
 		if plan.thinned {
 			hours = day.takeHours(record, hours)
 		}
@@ -267,7 +276,7 @@ func (r *Reader) loadDigestsOf(at int, ref series.Ref, plan rollupPlan) (err err
 		day.rollup.Digest += record.Digest
 	}
 	// A day without a record would look like one without samples.
-	if clean != 0 || source.samples != segment.SamplesUnknown && source.samples != samples {
+	if missing || source.samples != segment.SamplesUnknown && source.samples != samples {
 		return &segment.CorruptError{
 			File: reader.Meta().Name, Part: segment.PartDayDigests, Shard: ref.Shard, ID: uint32(ref.ID),
 			Reason: fmt.Sprintf("day digests of %d samples from %d to %d ms, not of %d", samples, source.fromMs, source.toMs+segment.DayMs-1, source.samples),
