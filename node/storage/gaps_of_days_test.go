@@ -23,14 +23,14 @@ func TestDayDigestsOfDaysWithoutSamples(t *testing.T) {
 			WidthMs: segment.DayMs, Aggregates: scan.AggregateDigest | scan.AggregateCount, RecordedDigests: recorded,
 		}}
 	}
-	key := string(benchKey(0))
-	got := digestsOf(l.scanned(request(true))[key])
+	key := benchKey(0)
+	got := digestsOf(l.scanned(request(true))[string(key)])
 	after := l.e.Stats()
 	digests := after.ScannedRollups - before.ScannedRollups
 	if samples := after.ScannedSamples - before.ScannedSamples - digests; samples != 0 || digests != days || after.Corruptions != 0 {
 		t.Errorf("%d samples and %d digests were read, and %d damages reported", samples, digests, after.Corruptions)
 	}
-	if want := digestsOf(l.scanned(request(false))[key]); got != want {
+	if want := digestsOf(l.scanned(request(false))[string(key)]); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
