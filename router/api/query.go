@@ -99,6 +99,9 @@ func (q *queryService) TakeSnapshot(ctx context.Context, m *tickmeshv1.TakeSnaps
 	if q.s.options.Snapshots == nil {
 		return nil, statusOf(errNoSnapshots)
 	}
+	// Nodes give each user a share of the snapshots. An address is no user: many may come from one.
+	ctx, work := q.s.options.Processors.Begin(ctx, callOf(ctx).owner.Tenant)
+	defer work.EndAll()
 	name, err := q.s.options.Snapshots.TakeSnapshot(ctx)
 	if err != nil {
 		return nil, statusOf(err)
