@@ -36,6 +36,7 @@ type snapshotRun struct {
 	calls      sync.WaitGroup // that nodes have not answered, also when the run does not wait for them any more
 	collecting sync.Mutex
 	parts      []*nodev1.SnapshotPart // guarded by collecting; also those without a shard
+	over       bool                   // guarded by collecting; a part that comes now is not used
 }
 
 // TakeSnapshot has the leaders of all shards take snapshots, and returns a name that tells where each shard's is, so that
@@ -70,10 +71,31 @@ func (r *snapshotRun) whole() (used []*nodev1.SnapshotPart) {
 	return used
 }
 
-// endUnused waits for all calls, which the end of the run has bounded, and ends the parts that are not used.
+// endUnused ends the parts that are not used, and waits for all calls, which the end of the run has bounded. Each part is ended as soon as its
+// node has answered, also while another one says nothing: it takes room that the next snapshot may need.
 func (r *snapshotRun) endUnused(ctx context.Context, used []*nodev1.SnapshotPart) {
-	r.calls.Wait()
+	r.collecting.Lock()
+	r.over = true
 	unused := slices.DeleteFunc(r.parts, func(p *nodev1.SnapshotPart) bool { return slices.Contains(used, p) })
+	r.collecting.Unlock()
+	r.giveUp(ctx, unused)
+	r.calls.Wait()
+}
+
+// collect takes a part that a node has answered with.
+func (r *snapshotRun) collect(ctx context.Context, part *nodev1.SnapshotPart) {
+	r.collecting.Lock()
+	late := r.over
+	if !late {
+		r.parts = append(r.parts, part)
+	}
+	r.collecting.Unlock()
+	if late {
+		r.giveUp(ctx, []*nodev1.SnapshotPart{part})
+	}
+}
+
+func (r *snapshotRun) giveUp(ctx context.Context, unused []*nodev1.SnapshotPart) {
 	if err := r.cluster.endParts(context.WithoutCancel(ctx), unused); err != nil {
 		r.cluster.options.Logger.Warn("a snapshot that is not needed stays on a node until it ends by itself", "error", err)
 	}
@@ -96,9 +118,7 @@ func (r *snapshotRun) take(ctx context.Context, o *group) (*nodev1.TakeSnapshotR
 		m, err := o.node.reads.TakeSnapshot(call, &nodev1.TakeSnapshotRequest{Shards: shards})
 		part := &nodev1.SnapshotPart{Node: o.node.id, Incarnation: o.node.incarnation, Process: m.GetProcess(), Name: m.GetName()}
 		if err == nil && part.GetName() != "" {
-			r.collecting.Lock()
-			r.parts = append(r.parts, part)
-			r.collecting.Unlock()
+			r.collect(ctx, part)
 		}
 		answers <- answer{m, part, err}
 	})

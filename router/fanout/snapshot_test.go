@@ -169,6 +169,46 @@ func TestSnapshotWithoutSilentNode(t *testing.T) {
 	eventually(t, "all parts have ended", func() bool { return w.nodes[0].kept.Load() == 0 && w.nodes[1].kept.Load() == 0 })
 }
 
+// TestUnusedPartsDoNotWait: what a node has taken for nothing is ended when it answers, while another one still says nothing.
+func TestUnusedPartsDoNotWait(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(hasty())
+	w.fill(c, 10, 3)
+	var release [2]chan struct{}
+	for n := range release {
+		release[n] = make(chan struct{})
+		w.nodes[n].onTaken = func(context.Context) {
+			for shard := range testShards {
+				if shard%2 == n {
+					w.lead(shard, 2)
+				}
+			}
+			w.nodes[n].frozen.Store(true)
+			<-release[n]
+		}
+	}
+	for shard := range testShards {
+		w.lead(shard, shard%2)
+	}
+	name, err := c.TakeSnapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes[1].frozen.Store(false)
+	close(release[1])
+	start := time.Now()
+	eventually(t, "the part of the node that has answered has ended", func() bool { return w.nodes[1].kept.Load() == 0 })
+	if took := time.Since(start); took >= snapshotEndTimeout/2 || w.nodes[0].kept.Load() == 0 {
+		t.Errorf("it ended after %v, with that of the silent node", took)
+	}
+	w.nodes[0].frozen.Store(false)
+	close(release[0])
+	if err := c.EndSnapshot(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "all parts have ended", func() bool { return w.nodes[0].kept.Load() == 0 && w.nodes[2].kept.Load() == 0 })
+}
+
 func checkNoneKept(t *testing.T, w *world) {
 	t.Helper()
 	for _, n := range w.nodes {
