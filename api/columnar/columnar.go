@@ -50,8 +50,12 @@ func HeldBytes(columns int) int64 {
 	return 2*rowGroupBytesMax + leaves*(dictionaryBytes+pageBytes)
 }
 
-// directoryBytes is about what the directory holds of each column of a row group, until the end of the file.
-const directoryBytes = 1 << 10
+// What the directory holds, about, until the end of the file.
+const (
+	directoryBytes     = 1 << 10 // of each column of a row group, beside its least and greatest text
+	directoryPageBytes = 128     // of a page
+	directoryTextBytes = 16      // of the least, and of the greatest, text of a page
+)
 
 // The names of columns that each file has.
 const (
@@ -106,6 +110,7 @@ type Writer struct {
 	batch      []parquet.Row
 	rows       int64 // in this row group
 	groupBytes int64
+	longest    []int64 // text of each column, in this row group
 	tags       []series.Tag
 }
 
@@ -131,12 +136,13 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 		parquet.DataPageVersion(1), // which all readers know
 		parquet.DictionaryMaxBytes(dictionaryBytes),
 		parquet.PageBufferSize(pageBytes),
+		parquet.ColumnIndexSizeLimit(func([]string) int { return directoryTextBytes }),
 	)
 	if err != nil {
 		return nil, err
 	}
 	w := &Writer{options: o, file: parquet.NewGenericWriter[any](out, config), leaves: schema.Columns()}
-	w.batch = make([]parquet.Row, 0, batchRows)
+	w.batch, w.longest = make([]parquet.Row, 0, batchRows), make([]int64, len(w.leaves))
 	return w, nil
 }
 
@@ -201,6 +207,7 @@ func (w *Writer) text(text []byte, repetition, definition, column int) {
 	}
 	w.row = append(w.row, parquet.ByteArrayValue(text).Level(repetition, definition, column))
 	w.rowBytes += int64(len(text)) + levelBytes
+	w.longest[column] = max(w.longest[column], int64(len(text)))
 }
 
 // levelBytes is what a value holds beside itself: its length and its levels.
@@ -243,18 +250,47 @@ func (w *Writer) none(column int) {
 	w.rowBytes += levelBytes
 }
 
+// directoryOfGroup returns what the directory will hold of the row group that ends now.
+func (w *Writer) directoryOfGroup() int64 {
+	bytes := int64(len(w.leaves))*directoryBytes + w.groupBytes/pageBytes*directoryPageBytes
+	for _, n := range w.longest {
+		bytes += 2 * n // as the least, and as the greatest
+	}
+	return bytes
+}
+
 // endGroup writes what there is as a row group.
 func (w *Writer) endGroup() error {
 	if w.rows == 0 {
 		return nil
 	}
 	if w.options.Take != nil {
-		if err := w.options.Take(int64(len(w.leaves)) * directoryBytes); err != nil {
+		if err := w.options.Take(w.directoryOfGroup()); err != nil {
 			return err
 		}
 	}
+	if err := w.file.Flush(); err != nil {
+		return err
+	}
+	w.trimDirectory()
 	w.rows, w.groupBytes = 0, 0
-	return w.file.Flush()
+	clear(w.longest)
+	return nil
+}
+
+// trimDirectory has the directory hold the texts of the last row group as they are written. As the library makes them, they are the
+// beginnings of whole ones, which stay in memory with them until the end of the file.
+func (w *Writer) trimDirectory() {
+	for column, index := range w.file.File().ColumnIndexes() {
+		if w.longest[column] <= directoryTextBytes {
+			continue
+		}
+		for _, texts := range [][][]byte{index.MinValues, index.MaxValues} {
+			for i, text := range texts {
+				texts[i] = bytes.Clone(text)
+			}
+		}
+	}
 }
 
 // Close ends the file. Without it, what was written is no Parquet file: readers begin at its end. It does not close the
