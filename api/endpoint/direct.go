@@ -11,7 +11,8 @@ import (
 type direct struct {
 	paths map[string]http.Handler // of patterns without a method; nil: ServeMux has to look
 	ends  map[string]struct{}     // paths of which a pattern with {$} tells
-	off   bool                    // a pattern has a host or a wildcard
+	wild  bool                    // a pattern has a wildcard: only paths that are a pattern are found
+	off   bool                    // a pattern has a host
 }
 
 // add takes a pattern that was registered.
@@ -25,8 +26,10 @@ func (d *direct) add(pattern string, handler http.Handler) {
 	}
 	exact, ends := strings.CutSuffix(path, "{$}")
 	switch _, known := d.paths[path]; {
-	case !strings.HasPrefix(path, "/") || strings.Contains(exact, "{"):
+	case !strings.HasPrefix(path, "/"):
 		d.off = true
+	case strings.Contains(exact, "{"):
+		d.wild = true
 	case ends:
 		d.ends[exact] = struct{}{}
 	case known:
@@ -48,6 +51,9 @@ func (d *direct) find(r *http.Request) http.Handler {
 	}
 	if handler, known := d.paths[path]; known {
 		return handler
+	}
+	if d.wild {
+		return nil
 	}
 	_, subtree := d.paths[path+"/"]
 	if _, ends := d.ends[path+"/"]; subtree || ends {

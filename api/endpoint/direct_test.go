@@ -17,6 +17,7 @@ func patternLists() [][]string {
 		{"GET /{$}", "/ui/", "GET /ui", "/", "/api/v1/", "/federate", "/query", "/api/v2/query"},
 		{"/a/", "GET /a/b", "/a/b/c/", "POST /a/b/c/"},
 		{"/a/{name}", "/a/"},
+		{"/query", "GET /a/b", "POST /a/b", "GET /a/b/{id}", "DELETE /a/b/{id}", "/a/{name}/c/{$}"},
 		{"example.com/a", "/a"},
 		{"/{$}", "/a/{$}", "/a/b"},
 		{"/", "/a/{$}", "GET /ui/{$}"},
@@ -40,7 +41,7 @@ func FuzzMux(f *testing.F) {
 		for _, method := range []string{"GET", "POST", "HEAD", "CONNECT"} {
 			for _, target := range []string{
 				"/", "/a", "/a/", "/a/b", "/a/b/", "/a/b/c", "/a/b/c/d", "/ui", "/ui/x", "/api", "/api/", "/api/v1/query?a=b", "/api/v1", "/api/v2/query",
-				"/query", "/query/", "/metrics", "/metrics/x", "//", "//api/x", "/api//x", "/api/../x", "/api/./x", "/api/.x", "/api/v1%2Fquery", "/%61pi/v1/x",
+				"/query", "/query/", "/a/b/7", "/a/b/{id}", "/a/x/c/", "/metrics", "/metrics/x", "//", "//api/x", "/api//x", "/api/../x", "/api/./x", "/api/.x", "/api/v1%2Fquery", "/%61pi/v1/x",
 				"/a%20b", "/api/x/..", "/admin/settle", "/debug/pprof", "/debug/pprof/heap", "*", "/a/b?x=/..", "/a/%2e%2e/b",
 			} {
 				f.Add(list, method, target)
@@ -66,13 +67,23 @@ func FuzzMux(f *testing.F) {
 }
 
 func BenchmarkMux(b *testing.B) {
-	var mux endpoint.Mux
-	for _, pattern := range patternLists()[1] {
-		mux.HandleFunc(pattern, func(http.ResponseWriter, *http.Request) {})
-	}
-	r := httptest.NewRequest(http.MethodGet, "/api/v1/query?query=up", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		mux.ServeHTTP(nil, r)
+	for name, c := range map[string]struct {
+		patterns []string
+		target   string
+	}{
+		"subtree":          {patternLists()[1], "/api/v1/query?query=up"},
+		"beside wildcards": {patternLists()[4], "/query?q=up"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var mux endpoint.Mux
+			for _, pattern := range c.patterns {
+				mux.HandleFunc(pattern, func(http.ResponseWriter, *http.Request) {})
+			}
+			r := httptest.NewRequest(http.MethodGet, c.target, nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				mux.ServeHTTP(nil, r)
+			}
+		})
 	}
 }
