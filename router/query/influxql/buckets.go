@@ -275,9 +275,10 @@ func createBucket(c *resourceCall) error {
 	if err := access.Check(c.r.Context(), database, access.Admin); err != nil {
 		return err
 	}
+	kept := c.retentionOf(database)
 	for _, rule := range b.RetentionRules {
-		if asked := time.Duration(rule.EverySeconds) * time.Second; rule.EverySeconds != 0 && asked != c.retentionOf(database) {
-			return invalid("bucket %q is kept for %s by the rules of the server, not for %s: leave retentionRules out, or set its retention in the file of --databases-file first", b.Name, keptFor(c.retentionOf(database)), asked)
+		if rule.EverySeconds != 0 && rule.EverySeconds != int64(kept/time.Second) {
+			return invalid("bucket %q is kept for %s by the rules of the server, not for %d seconds: leave retentionRules out, or set its retention in the file of --databases-file first", b.Name, keptFor(kept), rule.EverySeconds)
 		}
 	}
 	names, err := c.databases.List(c.r.Context())

@@ -87,6 +87,8 @@ func TestBucketsByRights(t *testing.T) {
 		{someRights{admins: []string{"db0"}}, "POST", pathBuckets, `{"name":"db0"}`, 422, "already exists"},
 		{someRights{admins: []string{"db0"}}, "PATCH", pathBuckets + "/" + id, "{}", 400, "databases-file"},
 		{nil, "POST", pathBuckets, `{"name":"db1","retentionRules":[{"everySeconds":60}]}`, 400, "kept for ever by the rules"},
+		{nil, "POST", pathBuckets, `{"name":"db1","retentionRules":[{"everySeconds":36028797018963968}]}`, 400, "not for 36028797018963968 seconds"}, // 2^55, whose nanoseconds are 0 in 64 bits
+		{nil, "POST", pathBuckets, `{"name":"db1","retentionRules":[{"everySeconds":-1}]}`, 400, "kept for ever by the rules"},
 		{nil, "POST", pathBuckets, `{"name":"db1","retentionRules":[{"everySeconds":0}]}`, 201, `"name":"db1"`},
 		{nil, "POST", pathBuckets, `{"name":""}`, 400, "cannot be empty"},
 		{nil, "POST", pathBuckets, `{"name":"default"}`, 422, "already exists"},
