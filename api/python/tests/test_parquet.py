@@ -1,6 +1,7 @@
 """Apache's own reader, and what is exported at /api/v1/export/parquet."""
 
 import io
+import json
 import math
 import random
 import struct
@@ -59,6 +60,20 @@ def test_staleness_marker_keeps_its_bits(http_address: str) -> None:
     urllib.request.urlopen(f"http://{http_address}/api/v1/import", body.encode()).close()
     stale, other = export(http_address, "parquet_stale").read().column("value").to_pylist()
     assert struct.pack(">d", stale).hex() == "7ff0000000000002" and math.isnan(other)
+
+
+def test_filters_find_what_is_behind_nans(http_address: str) -> None:
+    rows = 20_000  # the first page of values has nothing but NaN, of which no statistics can tell
+    values = ["NaN" if i < rows // 2 else i for i in range(rows)]
+    line = {"metric": {"__name__": "parquet_nans"}, "values": values, "timestamps": [TIME_S * 1000 + i for i in range(rows)]}
+    for first in range(0, rows, 1_000):
+        part = {**line, **{name: line[name][first : first + 1_000] for name in ("values", "timestamps")}}
+        urllib.request.urlopen(f"http://{http_address}/api/v1/import", json.dumps(part).encode()).close()
+    query = urllib.parse.urlencode({"match[]": "parquet_nans"})
+    with urllib.request.urlopen(f"http://{http_address}/api/v1/export/parquet?{query}") as response:
+        file = response.read()
+    for filters, want in (([("value", ">=", rows - 10)], 10), ([("value", "<", rows // 2 + 7)], 7), (None, rows)):
+        assert pyarrow.parquet.read_table(io.BytesIO(file), filters=filters).num_rows == want
 
 
 def test_many_row_groups(http_address: str) -> None:
