@@ -156,3 +156,63 @@ func TestForgetIsLostWithTheEnd(t *testing.T) {
 	n.check("after a start")
 	n.end()
 }
+
+// TestForgottenSeriesComesBackBeforeItIsDropped: keys of series that are forgotten here are dropped while files come of a replica that has
+// not forgotten them.
+func TestForgottenSeriesComesBackBeforeItIsDropped(t *testing.T) {
+	logs := newLabLogs()
+	from, to := newLabNode(t, logs), newLabNode(t, logs)
+	from.hosts[0], to.hosts[0], to.hosts[1] = true, true, true
+	l := logs[0]
+	l.put(l.keys, l.nowMs)
+	logs[1].put(logs[1].keys, logs[1].nowMs)
+	from.apply(0, 1)
+	l.removeAll(l.keys)
+	l.add(entry.Forget, entry.ForgetBody(2, []uint32{0, 1}), func(m *slowShard) {
+		for _, id := range []uint32{0, 1} {
+			delete(m.samples, m.ids[id])
+			m.gone[id] = true
+		}
+	})
+	to.apply(0, 3)
+	to.apply(1, 1)
+	held, err := to.e.ExportShard(1) // keeps keys
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkpoints := func() error {
+		for range 3 {
+			if err := to.checkpoint(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := checkpoints(); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.e.DropShard(0, uint64(len(to.written))); err != nil {
+		t.Fatal(err)
+	}
+	to.hosts[0] = false
+	err = installAround(from, to, func() error {
+		if err := held.Close(); err != nil {
+			return err
+		}
+		return checkpoints()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.check("as the files came")
+	to.apply(0, 3)
+	to.check("when the series are forgotten again")
+	if err := checkpoints(); err != nil {
+		t.Fatal(err)
+	}
+	if !to.e.index.Gone(0, 0) {
+		t.Fatal("keys are held for ever")
+	}
+	from.end()
+	to.end()
+}

@@ -54,7 +54,8 @@ func (x *Index) Gaps(shard uint16) bool {
 	return ids != nil && ids.gaps.Load() > 0
 }
 
-// HoldKeys keeps records from being dropped until release is called, for who reads the keys of series that others may forget.
+// HoldKeys keeps records from being dropped until release is called, for who reads the keys of series that others may forget, or
+// relies on those of series that are going to be forgotten no more.
 func (x *Index) HoldKeys() (release func()) {
 	f := &x.forgets
 	f.mu.Lock()

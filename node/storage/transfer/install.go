@@ -84,6 +84,8 @@ func (in *installer) install(ctx context.Context, stream io.Reader) error {
 	if err := in.o.Hit(FailInstallKeys); err != nil {
 		return err
 	}
+	// A key that is there counts as created, though its series may be forgotten here until the replica is replaced.
+	defer in.o.Index.HoldKeys()()
 	if err := in.keys.each(in.checkKey); err != nil {
 		return err
 	}
