@@ -42,7 +42,9 @@ func (s *shard) applyForgetLocked(e *entry.Entry) error {
 	cuts := make(map[uint32]int64, len(fresh)) // while the keys are there
 	for _, id := range fresh {
 		if cuts[id], err = s.CutOf(id); err != nil {
-			return stalled(err)
+			// The leader has looked; a copy that cannot read the key does as others do.
+			s.engine.reportCorruption(fmt.Errorf("shard %d: before which time samples of series %d are gone: %w", s.number, id, err))
+			cuts[id] = math.MaxInt64
 		}
 	}
 	if err := s.engine.index.Forget(s.number, fresh, e.Index); err != nil {

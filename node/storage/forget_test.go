@@ -1,12 +1,14 @@
 package storage
 
 import (
+	"bytes"
 	"path"
 	"strings"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 )
 
 // TestLostMarksForgetNothing: series whose marks have gone from the disk are not taken for series without samples, and are
@@ -215,4 +217,61 @@ func TestForgottenSeriesComesBackBeforeItIsDropped(t *testing.T) {
 	}
 	from.end()
 	to.end()
+}
+
+// TestForgetWithoutAReadableKey: where the key of a series cannot be read, an entry that forgets it is applied as elsewhere.
+func TestForgetWithoutAReadableKey(t *testing.T) {
+	n := newLabNode(t, newLabLogs())
+	l := n.logs[0]
+	l.put(l.keys, l.nowMs)
+	cuts := retention.Cuts{OtherMs: l.nowMs + 1}
+	l.add(entry.RuleCuts, retention.Encode(&cuts), func(*slowShard) {})
+	l.add(entry.Forget, entry.ForgetBody(2, []uint32{0}), func(*slowShard) {})
+	n.apply(0, 2)
+	key, err := n.e.index.KeyOf(0, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fillKeyBlock(t, n)
+	damageKey(t, n, key)
+	if _, err := n.e.index.KeyOf(0, 0, nil); err == nil {
+		t.Fatal("the key can be read")
+	}
+	n.apply(0, 1)
+	if !n.e.HasForgotten(0, 0) {
+		t.Fatal("the series is not forgotten")
+	}
+	n.end()
+}
+
+// fillKeyBlock creates series of another shard until the keys before them are read from the file.
+func fillKeyBlock(t *testing.T, n *labNode) {
+	t.Helper()
+	for id := range series.ID(6) {
+		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("x"), Value: bytes.Repeat([]byte{'a' + byte(id)}, 60_000)}})
+		if _, err := n.e.index.Create(2, id, key, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// damageKey changes a byte of a key in its file.
+func damageKey(t *testing.T, n *labNode, key series.Key) {
+	t.Helper()
+	file, err := n.fs.OpenReadWrite(path.Join("data", dirIndex, "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	b := make([]byte, 1<<18)
+	if _, err := file.ReadAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(b, key)
+	if at < 0 {
+		t.Fatal("the key is not in the file")
+	}
+	if _, err := file.WriteAt([]byte{key[0] ^ 1}, int64(at)); err != nil {
+		t.Fatal(err)
+	}
 }
