@@ -2,10 +2,13 @@ package storage
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"path"
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
@@ -274,4 +277,45 @@ func damageKey(t *testing.T, n *labNode, key series.Key) {
 	if _, err := file.WriteAt([]byte{key[0] ^ 1}, int64(at)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestLostKeysAreNoForgottenOnes: a list without a series whose key is lost would look complete.
+func TestLostKeysAreNoForgottenOnes(t *testing.T) {
+	n := newLabNode(t, newLabLogs())
+	n.hosts[0] = true
+	l := n.logs[0]
+	l.put(l.keys, l.nowMs)
+	n.apply(0, 1)
+	for id := range series.ID(5000) { // their places are in a file
+		if _, err := n.e.index.Create(2, id, series.AppendKey(nil, nil, []byte("other"), []series.Tag{{Name: []byte("x"), Value: fmt.Appendf(nil, "%0100d", id)}}), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	list := func() (count int, err error) {
+		_, err = n.e.SeriesBetween(context.Background(), &scan.Selector{MetricAny: true, Shards: []uint16{0}}, scan.TimeMsMin, scan.TimeMsMax, 0,
+			func(series.Key) error { count++; return nil })
+		return count, err
+	}
+	if count, err := list(); err != nil || count != len(l.keys) {
+		t.Fatal(count, err)
+	}
+	damageKey(t, n, l.keys[0])
+	file, err := n.fs.OpenReadWrite(path.Join("data", dirIndex, "offsets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const placesAt = 16 + 8 + 8 // behind the header, the chunk's sum and number, and its base
+	if _, err := file.WriteAt([]byte{0xff, 0xff, 0xff, 0x7f}, placesAt); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if count, err := list(); err == nil {
+		t.Fatalf("%d of %d series are listed without a word", count, len(l.keys))
+	}
+	n.end()
 }

@@ -306,7 +306,7 @@ func (x *Index) relearn(shard uint16, ids *shardIDs, n int, rotten *sealedIDs) {
 	}
 }
 
-// Key appends the key of a series to dst. Errors: ErrUnknown, *CorruptError,
+// Key appends the key of a series to dst. Errors: ErrUnknown, ErrForgotten, *CorruptError,
 // *vfs.FaultError.
 func (x *Index) Key(local uint32, dst []byte) (series.Key, error) {
 	if local >= x.keys.count.Load() {

@@ -14,6 +14,8 @@ var (
 	ErrIDGap = errors.New("series id is not the next one of its shard")
 	// ErrUnknown: there is no such series, or its record is lost.
 	ErrUnknown = errors.New("unknown series")
+	// ErrForgotten is an ErrUnknown of a series that is forgotten for good, so that nothing is missing without it.
+	ErrForgotten = fmt.Errorf("%w: it is forgotten for good", ErrUnknown)
 	// ErrFull: the node can hold no more series.
 	ErrFull = errors.New("series table is full")
 	// ErrFailed: a sync of the key file failed, so it is not known what is on the

@@ -88,7 +88,7 @@ func (f *keyFile) recordAt(place int64) []byte {
 }
 
 // intact returns the record of a series that exists, checked again: a disk may read
-// now what is not what it read when the file was opened. Errors: ErrUnknown,
+// now what is not what it read when the file was opened. Errors: ErrUnknown, ErrForgotten,
 // *CorruptError.
 func (f *keyFile) intact(local uint32) ([]byte, error) {
 	if f.dropped.has(local) {
@@ -114,7 +114,7 @@ func (f *keyFile) intact(local uint32) ([]byte, error) {
 
 // unknownLocal is the error of a series whose record was dropped.
 func unknownLocal(local uint32) error {
-	return fmt.Errorf("%w: series %d is forgotten for good", ErrUnknown, local)
+	return fmt.Errorf("series %d: %w", local, ErrForgotten)
 }
 
 // offset returns where the record of a series is that is not lost.

@@ -94,7 +94,7 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 			sample, ok, err := r.last(ref, &heads[i], j.fromMs)
 			if err == nil && ok {
 				keys, err = j.source.o.Index.Key(ref.Hint, keys)
-				if errors.Is(err, index.ErrUnknown) { // it was forgotten for good meanwhile
+				if errors.Is(err, index.ErrForgotten) { // meanwhile
 					ok, err = false, nil
 				}
 			}

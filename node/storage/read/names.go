@@ -41,7 +41,7 @@ func (s *Source) SeriesBetween(ctx context.Context, selector *scan.Selector, fro
 			share.Pace()
 		}
 		k, err := s.o.Index.Key(local, key[:0])
-		if errors.Is(err, index.ErrUnknown) { // it was forgotten for good meanwhile
+		if errors.Is(err, index.ErrForgotten) { // meanwhile
 			total--
 			continue
 		}

@@ -309,7 +309,7 @@ func (m *emitter) sendWindows() error {
 func (m *emitter) send(chunk *scan.Chunk) error {
 	if !m.keyRead {
 		key, err := m.job.source.o.Index.Key(m.ref.Hint, m.key[:0])
-		if errors.Is(err, index.ErrUnknown) { // it was forgotten for good meanwhile, as no sample of it is left
+		if errors.Is(err, index.ErrForgotten) { // meanwhile, as no sample of it is left
 			return nil
 		}
 		if err != nil {
