@@ -49,10 +49,14 @@ func (x *Index) resolveRun(hint uint32, keys []series.Key, refs []series.Ref) in
 			return i
 		}
 		record := x.keys.record(next)
-		if record == nil || !recordHasKey(record, key) || recordLocal(record) != next || x.keys.hidden.has(next) {
+		if record == nil || !recordHasKey(record, key) || recordLocal(record) != next {
 			return i
 		}
-		refs[i] = series.Ref{Hint: next, Shard: recordShard(record), ID: recordID(record)}
+		ref := series.Ref{Hint: next, Shard: recordShard(record), ID: recordID(record)}
+		if x.keys.hidden.has(next) { // asked when all is read, as what is hidden may become a hole
+			return i
+		}
+		refs[i] = ref
 		next++
 	}
 	return len(keys)

@@ -19,8 +19,11 @@ import (
 func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 	// LocalNone+1 is 0: the first series is as good a guess as any.
 	if next := hint + 1; next < x.keys.count.Load() {
-		if record := x.keys.record(next); record != nil && recordHasKey(record, key) && !x.keys.hidden.has(next) {
-			return recordRef(record), true
+		if record := x.keys.record(next); record != nil && recordHasKey(record, key) {
+			// What is hidden may become a hole: it is asked when all is read.
+			if ref := recordRef(record); !x.keys.hidden.has(next) {
+				return ref, true
+			}
 		}
 	}
 	hash := x.table.hash(key)
