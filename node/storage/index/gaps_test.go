@@ -587,3 +587,126 @@ func TestGapsOnDisk(t *testing.T) {
 		t.Errorf("%d bytes are on disk, of %d before", after, before)
 	}
 }
+
+// TestGapsOnlyBeginAgain: a shard that has gaps only begins again, and a start finds no damage.
+func TestGapsOnlyBeginAgain(t *testing.T) {
+	for _, again := range []int{0, 10, 600} {
+		fs := vfs.NewMemFS()
+		open := func(state State) *Index {
+			t.Helper()
+			x, err := Open(Options{FS: fs, Dir: "index", State: state, PersistSeriesMin: 1, Corrupt: func(err error) { t.Error(again, err) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return x
+		}
+		sync := func(x *Index) State {
+			t.Helper()
+			state, err := x.Sync()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.Published(state)
+			return state
+		}
+		x := open(State{})
+		var gone []uint32
+		for id := range uint32(2 * idChunkEntries) {
+			if err := x.MakeGap(2, series.ID(id)); err != nil {
+				t.Fatal(err)
+			}
+			gone = append(gone, id)
+		}
+		if err := x.ReplaceForgotten(2, gone); err != nil {
+			t.Fatal(err)
+		}
+		sync(x)
+		if err := x.BeginAgain(2); err != nil {
+			t.Fatal(err)
+		}
+		for id := range again {
+			if _, err := x.Create(2, series.ID(id), gapKey(id), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state := sync(x)
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		x = open(state)
+		for id := range again {
+			key, err := x.KeyOf(2, series.ID(id), nil)
+			if err != nil || string(key) != string(gapKey(id)) {
+				t.Fatal(id, err)
+			}
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBeginAgainIsLost: the power goes when files have what a replica has begun again with, and the manifest has not.
+func TestBeginAgainIsLost(t *testing.T) {
+	fs := vfs.NewMemFS()
+	open := func(state State) *Index {
+		t.Helper()
+		x, err := Open(Options{FS: fs, Dir: "index", State: state, Applied: []uint64{1}, PersistSeriesMin: 1, Corrupt: func(err error) { t.Error(err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.LetDropKeys()
+		return x
+	}
+	sync := func(x *Index) State {
+		t.Helper()
+		state, err := x.Sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	x := open(State{})
+	const count = 2 * idChunkEntries
+	for id := range count {
+		if _, err := x.Create(0, series.ID(id), gapKey(id), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.Forget(0, []uint32{7}, 1); err != nil {
+		t.Fatal(err)
+	}
+	var state State
+	for range 3 {
+		state = sync(x)
+		x.Published(state)
+		if err := x.FinalizeForgotten([]uint64{1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !x.Gone(0, 7) {
+		t.Fatal("the key was not dropped")
+	}
+	if err := x.BeginAgain(0); err != nil {
+		t.Fatal(err)
+	}
+	for id := range count {
+		if _, err := x.Create(0, series.ID(id), gapKey(count+id), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync(x)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = open(state)
+	for id := range count {
+		key, err := x.KeyOf(0, series.ID(id), nil)
+		if id == 7 != (err != nil) || err == nil && string(key) != string(gapKey(id)) {
+			t.Fatal(id, err)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -161,23 +161,18 @@ func sealIDs(n uint32, payload []byte) *sealedIDs {
 	return &sealedIDs{seal: newSeal(payload[idHeadBytes : idHeadBytes+idChunkBytes]), chunk: idChunkOf(payload), place: n}
 }
 
-// openIDs maps the chunks of the file of ids, by shard and number.
+// openIDs maps the chunks of the file of ids, by shard and number, but for those that are not what the state means.
 func (s *persister) openIDs(o *Options, f *forgets) (map[uint16]map[uint32]*sealedIDs, error) {
 	sealed := make([]*sealedIDs, o.State.Persisted.IDs)
 	err := s.ids.open(o.State.Persisted.IDs, o.Workers, func(n uint32, payload []byte) error {
 		shard, number := binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])
-		sealed[n] = sealIDs(n, payload)
-		ok := uint64(shard) < uint64(len(o.State.Next))
-		if ok && (uint64(number)+1)*idChunkEntries > uint64(o.State.Next[shard]) {
-			if f.dropped.ones.Load() > 0 {
-				sealed[n] = nil // of a replica before: see BeginAgain
-				return nil
-			}
-			ok = false
+		if uint64(shard) >= uint64(len(o.State.Next)) || (uint64(number)+1)*idChunkEntries > uint64(o.State.Next[shard]) {
+			return nil // of a replica before: see BeginAgain
 		}
+		// One that a later Sync has written again, as an id got another record, has series that are not there.
 		gone := f.of(uint16(shard))
-		if !ok || !idChunkOf(payload).complete(o.State.Count, func(i int) bool { return gone.Has(number*idChunkEntries + uint32(i)) }) {
-			return &CorruptError{File: s.ids.name, Offset: s.ids.place(n), What: fmt.Sprintf("ids of chunk %d of shard %d", number, shard)}
+		if idChunkOf(payload).complete(o.State.Count, func(i int) bool { return gone.Has(number*idChunkEntries + uint32(i)) }) {
+			sealed[n] = sealIDs(n, payload)
 		}
 		return nil
 	})
