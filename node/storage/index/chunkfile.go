@@ -176,6 +176,15 @@ func appendSummed(b []byte, n uint32, payload []byte) []byte {
 	return b
 }
 
+// shared reports whether the file may have a second name: a snapshot's, in which nothing may change.
+func (f *chunkFile) shared() bool {
+	if f.file == nil {
+		return false
+	}
+	links, err := f.file.Links()
+	return err != nil || links != 1
+}
+
 // rewrite writes a chunk again that the disk does not give back as it was. Should only a part of it come to the
 // disk, its sum says so to the next open.
 func (f *chunkFile) rewrite(n uint32, payload []byte) error {

@@ -710,3 +710,81 @@ func TestBeginAgainIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestSnapshotKeepsItsIDs: a replica begins again while a snapshot is read, which has the file of ids by another name.
+func TestSnapshotKeepsItsIDs(t *testing.T) {
+	fs := vfs.NewMemFS()
+	told := func(err error) { t.Error(err) }
+	x, err := Open(Options{FS: fs, Dir: "index", PersistSeriesMin: 1, Corrupt: told})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.LetDropKeys()
+	sync := func() State {
+		t.Helper()
+		state, err := x.Sync()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	const count = 2 * idChunkEntries
+	create := func(from int) {
+		t.Helper()
+		for id := range count {
+			if _, err := x.Create(0, series.ID(id), gapKey(from+id), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	create(0)
+	if err := x.Forget(0, []uint32{7}, 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		x.Published(sync())
+		if err := x.FinalizeForgotten([]uint64{1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := sync()
+	if !x.Gone(0, 7) {
+		t.Fatal("the key was not dropped")
+	}
+	if err := fs.MkdirAll("snapshot"); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Link("snapshot"); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := Open(Options{FS: fs, Dir: "snapshot", State: state, Applied: []uint64{1}, ReadOnly: true, Corrupt: told})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.BeginAgain(0); err != nil {
+		t.Fatal(err)
+	}
+	create(count)
+	x.Published(sync())
+	for id := range count {
+		key, err := snapshot.KeyOf(0, series.ID(id), nil)
+		if id == 7 != (err != nil) || err == nil && string(key) != string(gapKey(id)) {
+			t.Fatal(id, err)
+		}
+	}
+	if err := snapshot.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := vfs.RemoveAll(fs, "snapshot"); err != nil {
+		t.Fatal(err)
+	}
+	sync() // what had to wait
+	waiting := 0
+	x.shards.each(func(_ uint16, s *shardIDs) { waiting += len(s.healed) })
+	if waiting > 0 {
+		t.Fatalf("%d chunks of ids wait", waiting)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

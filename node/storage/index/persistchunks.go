@@ -78,11 +78,13 @@ func (x *Index) persistIDs(count uint32) error {
 		return b
 	}
 	var list []placed
-	x.shards.each(func(shard uint16, ids *shardIDs) {
-		for _, h := range ids.takeHealed() {
-			list = append(list, placed{shard, h.n, h.chunk, h.place})
-		}
-	})
+	if !file.shared() { // else they wait: an id may have got another record since
+		x.shards.each(func(shard uint16, ids *shardIDs) {
+			for _, h := range ids.takeHealed() {
+				list = append(list, placed{shard, h.n, h.chunk, h.place})
+			}
+		})
+	}
 	for i := range list {
 		if err := file.rewrite(list[i].place, payload(&list[i])); err != nil {
 			for _, p := range list[i:] {
