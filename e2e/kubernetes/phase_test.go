@@ -20,6 +20,7 @@ type stage struct {
 	// writing reports that clients write: each phase waits for them and reads all back.
 	writing bool
 	rows    []row
+	faults  []string          // what phases were not held to, printed once more at the end, where it is looked for
 	recipes map[string]string // scripts by name
 	bounds  bounds
 	random  *rand.Rand      // of what is left to chance; its seed is printed
@@ -84,7 +85,8 @@ func (s *stage) bounded(name string, more time.Duration, do func(ctx context.Con
 	fail := func(what string, err error) {
 		s.Helper()
 		logState(s.T)
-		s.Fatalf("%s: %s%v", name, what, err)
+		s.faults = append(s.faults, fmt.Sprintf("%s: %s%v", name, what, err))
+		s.Fatal(s.faults[len(s.faults)-1])
 	}
 	before := s.fronts(ctx)
 	if err := do(ctx); err != nil {
@@ -110,7 +112,8 @@ func (s *stage) bounded(name string, more time.Duration, do func(ctx context.Con
 	fmt.Println(this.String() + this.last)
 	if err := s.bounds.check(&this.lap, more); err != nil {
 		logState(s.T)
-		s.Errorf("%s: %v%s", name, err, this.last) // what follows is worth to be seen, too
+		s.faults = append(s.faults, fmt.Sprintf("%s: %v%s", name, err, this.last))
+		s.Error(s.faults[len(s.faults)-1]) // what follows is worth to be seen, too
 	}
 	if max(this.writePause.Duration, this.queryPause.Duration) > pauseNotable {
 		fmt.Printf("    clients' ways before: %s\n    and after: %s\n", before, s.fronts(s.Context()))
@@ -169,5 +172,8 @@ func (s *stage) printTable() {
 	fmt.Println("samples: acknowledged; failed: requests; in row: of one client, without one that was served between; no write, no query: the longest without an answer to any client of a protocol; http, put, line, grpc: in seconds, to one client that keeps its connection until it breaks")
 	if s.load != nil {
 		fmt.Print(s.load.describe())
+	}
+	for _, fault := range s.faults {
+		fmt.Println("FAULT: " + fault)
 	}
 }

@@ -7,7 +7,8 @@
 //
 //   - A router is asked whether it is ready; one that is not gets nothing new, even if
 //     none is: then Envoy answers 503 itself. So a router that stops says that it is not
-//     ready first, and loses no request.
+//     ready first, and loses no request. One that does not answer is left out at the second
+//     time: a machine that stands still for a moment must not cost all of its routers.
 //   - A router whose connections break is left out for a while. Its 503 does not count:
 //     that is how the cluster says that it is full, and the client has to wait.
 //   - A request is repeated only where it cannot have been read: a write that is sent

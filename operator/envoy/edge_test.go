@@ -303,3 +303,31 @@ func TestRealEnvoyDoesNotPanic(t *testing.T) {
 	r.ready.Store(true)
 	eventually(t, "it is ready", func() bool { return post() == http.StatusOK })
 }
+
+// TestRealEnvoyForgivesOneCheck has the only router not answer one check, as on a machine that
+// stands still for a moment; then it does not answer at all.
+func TestRealEnvoyForgivesOneCheck(t *testing.T) {
+	r, o := &router{}, plain()
+	r.ready.Store(true)
+	o.Router, o.Address = "127.0.0.1", "127.0.0.2"
+	r.start(t, &o)
+	start(t, &o)
+	post := func() int {
+		response, err := http.Post(fmt.Sprintf("http://127.0.0.2:%d/write", o.HTTPPort), "text/plain", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	eventually(t, "it is ready", func() bool { return post() == http.StatusOK })
+	r.silent.Store(1)
+	eventually(t, "a check is given up", func() bool { return r.lapsed.Load() == 1 })
+	if status := post(); status != http.StatusOK {
+		t.Errorf("after one check without an answer: %d", status)
+	}
+	r.silent.Store(1 << 20)
+	eventually(t, "a router that does not answer is left out", func() bool { return post() == http.StatusServiceUnavailable })
+	r.silent.Store(0)
+	eventually(t, "it is back", func() bool { return post() == http.StatusOK })
+}
