@@ -26,6 +26,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/router/cluster"
 	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/continuous"
 	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/server"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -102,13 +103,17 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, plan *
 	if err != nil {
 		return member.DataDirError(s.DataDir, err)
 	}
+	queries, err := continuous.OpenFolder(s.DataDir)
+	if err != nil {
+		return member.DataDirError(s.DataDir, err)
+	}
 	descriptions, err := metadata.OpenFolder(s.DataDir)
 	if err != nil {
 		return member.DataDirError(s.DataDir, err)
 	}
 	address := string(s.GRPCAddr)
 	return s.Serve(ctx, &server.Backend{
-		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, ExemplarWriter: s.exemplarWriter(n), Exemplars: n, Snapshots: service.Snapshots{Node: n}, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Metadata: descriptions, Rules: rules, Memory: plan,
+		Writer: n, Resolver: n, Generation: n.Generation, Source: n, Deleter: n, ExemplarWriter: s.exemplarWriter(n), Exemplars: n, Snapshots: service.Snapshots{Node: n}, Shards: n.Sharding(), Compactor: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Queries: queries, Metadata: descriptions, Rules: rules, Memory: plan,
 		Retention: (*time.Duration)(&s.Retention),
 		Cluster:   &member.Standalone{Node: n, DataDir: s.DataDir, Address: address}, ClusterName: member.StandaloneName, About: "keeps its data in " + s.DataDir,
 	}, registry, logger, stdout)

@@ -44,6 +44,8 @@ type View struct {
 	Databases map[string]DatabaseMark
 	// Tokens are the records of tokens by id. Shared: not to be changed.
 	Tokens map[string]string
+	// Queries are the records of continuous queries by id. Shared: not to be changed.
+	Queries map[string]string
 	// Manager alone may say what is desired, when it is not empty: the resource that a
 	// cluster was made from, as kind/namespace/name. Empty: the command line may.
 	Manager string
@@ -162,6 +164,11 @@ type Store interface {
 	// old one stays as it is. Errors: ErrToken, also for more than TokenSwapsMax.
 	SwapTokens(ctx context.Context, swaps []TokenSwap) error
 
+	// SwapQuery replaces the record of a continuous query by next; "" stands for a query that is not
+	// there. Errors: ErrQuery; ErrQueryChanged where the record is not old; ErrQueries for a new query
+	// beyond QueriesMax, which several that come at the same time may pass by a few.
+	SwapQuery(ctx context.Context, id, old, next string) error
+
 	// Metadata returns the records of metadata that have changed since a revision of the store, 0 for all, and the revision
 	// that the answer is of. Views do not have them: only routers ask.
 	Metadata(ctx context.Context, since int64) (changed []MetadataRecord, revision int64, err error)
@@ -206,6 +213,7 @@ type Election string
 const (
 	ElectionPlacement Election = "placement" // plans and moves shards
 	ElectionRules     Election = "rules"     // evaluates recording and alerting rules
+	ElectionQueries   Election = "queries"   // runs continuous queries
 )
 
 // Leadership is a won election.

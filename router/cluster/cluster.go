@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/token"
+	"github.com/tickmesh/tickmesh/router/continuous"
 	"github.com/tickmesh/tickmesh/router/fanout"
 	"github.com/tickmesh/tickmesh/router/placement"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -41,6 +42,7 @@ type Cluster struct {
 	limits    shardmap.Limits
 	marks     *tenant.Cluster
 	tokens    *token.Cluster
+	queries   *continuous.Cluster
 	lost      *lostNodes
 	refusers  refusers // of placement's goroutine
 	process   uint64
@@ -55,7 +57,7 @@ func (r *Cluster) Metadata() shardmap.Store { return r.options.Store }
 
 // Start begins to follow the cluster. It does not wait for it.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	r := &Cluster{options: o, marks: tenant.NewCluster(o.Store), tokens: token.NewCluster(o.Store), process: rand.Uint64(), mapped: make(chan struct{})}
+	r := &Cluster{options: o, marks: tenant.NewCluster(o.Store), tokens: token.NewCluster(o.Store), queries: continuous.NewCluster(o.Store), process: rand.Uint64(), mapped: make(chan struct{})}
 	r.view.Store(&shardmap.View{})
 	r.fanout = fanout.New(fanout.Options{
 		Self: r.hello, Credentials: o.Peers.Client, Names: o.Peers.Names, Logger: o.Logger, Registerer: o.Registry, Limits: fanoutLimits(o.Memory),
@@ -100,6 +102,7 @@ func (r *Cluster) follow(ctx context.Context) {
 		r.view.Store(&view)
 		r.marks.See(view)
 		r.tokens.See(view)
+		r.queries.See(view)
 		r.lost.see(view)
 		if view.Err != nil {
 			r.options.Logger.Warn("the placement store cannot be relied on; the router goes on with its shard map", "error", view.Err)
@@ -161,9 +164,9 @@ func (r *Cluster) Details() []string {
 	return nil
 }
 
-// CampaignRules waits until this process is elected to evaluate rules.
-func (r *Cluster) CampaignRules(ctx context.Context) (shardmap.Leadership, error) {
-	return r.options.Store.Campaign(ctx, shardmap.ElectionRules, r.options.Name)
+// Campaign waits until this process is elected.
+func (r *Cluster) Campaign(ctx context.Context, e shardmap.Election) (shardmap.Leadership, error) {
+	return r.options.Store.Campaign(ctx, e, r.options.Name)
 }
 
 // Name returns the name of the cluster.
@@ -174,6 +177,9 @@ func (r *Cluster) Fanout() *fanout.Cluster { return r.fanout }
 
 // Marks returns what was said of databases by name.
 func (r *Cluster) Marks() *tenant.Cluster { return r.marks }
+
+// Queries returns the continuous queries.
+func (r *Cluster) Queries() *continuous.Cluster { return r.queries }
 
 // Tokens returns the tokens that callers have made.
 func (r *Cluster) Tokens() *token.Cluster { return r.tokens }

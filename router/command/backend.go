@@ -19,8 +19,8 @@ func Backend(r *cluster.Cluster, shards series.Sharding) *server.Backend {
 			return source, source.Missing
 		},
 		Marks: r.Marks(), Tokens: r.Tokens(), Metadata: r.Metadata(),
-		CampaignRules: r.CampaignRules,
-		Cluster:       r, ClusterName: r.Name(), Health: r.Health, Details: r.Details,
+		Queries: r.Queries(), Campaign: r.Campaign,
+		Cluster: r, ClusterName: r.Name(), Health: r.Health, Details: r.Details,
 		About: fmt.Sprintf("is a router of cluster %q", r.Name()),
 	}
 }

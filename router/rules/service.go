@@ -2,7 +2,6 @@ package rules
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -152,12 +151,6 @@ func (s *Service) evaluating() bool {
 	return s.mu.hosts != nil
 }
 
-// term is a time for which this process evaluates rules.
-type term struct {
-	ctx context.Context // ends with it
-	end func()
-}
-
 // Run evaluates rules until ctx ends, whenever this process is elected, and follows the files.
 func (s *Service) Run(ctx context.Context, engine Engine, writer Writer) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -166,7 +159,7 @@ func (s *Service) Run(ctx context.Context, engine Engine, writer Writer) {
 	defer s.setBegin(nil)
 	defer cancel()
 	s.setBegin(func(work func(context.Context, Engine)) { running.Go(func() { work(ctx, engine) }) })
-	terms := make(chan *term)
+	terms := make(chan context.Context)
 	running.Go(func() { s.sender.run(ctx) })
 	running.Go(func() { s.campaign(ctx, terms) })
 	ticker := time.NewTicker(rulefile.ReadInterval)
@@ -176,10 +169,10 @@ func (s *Service) Run(ctx context.Context, engine Engine, writer Writer) {
 		select {
 		case <-ctx.Done():
 			return
-		case t := <-terms:
+		case term := <-terms:
 			s.stop()
-			if t != nil {
-				s.begin(t.ctx, engine, writer)
+			if term != nil {
+				s.begin(term, engine, writer)
 			}
 		case <-ticker.C:
 			for _, database := range s.files.check() {
@@ -189,50 +182,18 @@ func (s *Service) Run(ctx context.Context, engine Engine, writer Writer) {
 	}
 }
 
-// campaign sends the terms of this process as they begin, and nil when one has ended. A term's context ends at once,
-// whatever who gets it is doing.
-func (s *Service) campaign(ctx context.Context, terms chan<- *term) {
-	tell := func(t *term) {
+// campaign sends the contexts of the terms of this process as they begin, and nil when one has ended. A term's context
+// ends at once, whatever who gets it is doing.
+func (s *Service) campaign(ctx context.Context, terms chan<- context.Context) {
+	tell := func(term context.Context) {
 		select {
-		case terms <- t:
+		case terms <- term:
 		case <-ctx.Done():
 		}
 	}
-	if s.options.Campaign == nil {
-		tell(&term{ctx, func() {}})
-		return
-	}
-	for ctx.Err() == nil {
-		leadership, err := s.options.Campaign(ctx)
-		if err != nil {
-			if errors.Is(err, shardmap.ErrClosed) {
-				return
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(campaignDelay):
-			}
-			continue
-		}
-		t := &term{}
-		t.ctx, t.end = context.WithCancel(ctx)
-		tell(t)
-		select {
-		case <-leadership.Lost():
-		case <-ctx.Done():
-			resign(leadership)
-		}
-		t.end()
+	shardmap.Hold(ctx, s.options.Campaign, func(term context.Context) {
+		tell(term)
+		<-term.Done()
 		tell(nil)
-	}
-}
-
-// campaignDelay is the wait after a campaign that failed, and the time for resigning.
-const campaignDelay = time.Second
-
-// resign ends the lease, so that another process evaluates at once; without it the lease ends by itself.
-func resign(leadership shardmap.Leadership) {
-	ctx, cancel := context.WithTimeout(context.Background(), campaignDelay)
-	defer cancel()
-	_ = leadership.Resign(ctx)
+	})
 }

@@ -16,7 +16,7 @@ func (s *Listeners) openMQTT(b *Backend, writer *ingest.Server, messages *budget
 	service, err := mqtt.New(mqtt.Options{
 		Path: s.mqttFile, Writer: writer, Memory: messages, Logger: q.logger, Registerer: q.registry,
 		// Routers of a cluster are several, as a rule, and one of them is to write each message.
-		Parser: mqtt.Parser{Shared: b.CampaignRules != nil},
+		Parser: mqtt.Parser{Shared: b.Campaign != nil},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--mqtt-file: %w", err)

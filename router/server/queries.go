@@ -16,7 +16,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/router/api"
+	"github.com/tickmesh/tickmesh/router/continuous"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/mqtt"
@@ -39,11 +41,13 @@ type queries struct {
 	source    scan.Source
 	catalog   metadata.Catalog // what writers say of metrics
 	page      *ui.Page
-	rules     *rules.Service // nil: there are none
-	messages  *mqtt.Service  // that are fetched beside; nil: there are none
+	rules     *rules.Service  // nil: there are none
+	messages  *mqtt.Service   // that are fetched beside; nil: there are none
+	queries   *continuous.Set // nil: there can be none
 	selected  selectedWriter
 
 	prometheus *promql.API
+	influx     *influxql.API
 }
 
 func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process.Registry) *queries {
@@ -64,6 +68,9 @@ func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process
 		windows := cache.New(cache.Options{Bytes: ofCache, Registerer: registry})
 		b.Memory.Track(memory.Cache, windows.Bytes)
 		source = windows.Source(source)
+	}
+	if b.Queries != nil {
+		q.queries = continuous.NewSet(b.Queries, logger)
 	}
 	q.source = q.admission.Source(auditedSource{source}) // what comes from the cache counts, too
 	return q
@@ -116,6 +123,12 @@ func (q *queries) run(ctx context.Context, group *sync.WaitGroup, writer ownWrit
 	}
 	if q.rules != nil {
 		group.Go(func() { q.rules.Run(ctx, q.prometheus, writer) })
+	}
+	if q.queries != nil {
+		service := continuous.New(continuous.Options{
+			Set: q.queries, Campaign: q.backend.campaign(shardmap.ElectionQueries), Parallel: q.rulesRunning(), Logger: q.logger, Registerer: q.registry,
+		})
+		group.Go(func() { service.Run(ctx, q.influx) })
 	}
 }
 
@@ -175,9 +188,9 @@ func (q *queries) handler() (http.Handler, error) {
 	q.prometheus = promql.New(q.promqlOptions())
 	m.Handle("/api/v1/", q.prometheus)
 	m.Handle("/federate", q.prometheus)
-	influx := influxql.New(q.influxqlOptions())
+	q.influx = influxql.New(q.influxqlOptions())
 	for _, path := range []string{"/query", "/api/v2/buckets", "/api/v2/buckets/", "/api/v2/orgs", "/api/v2/orgs/"} {
-		m.Handle(path, influx)
+		m.Handle(path, q.influx)
 	}
 	m.HandleFunc("/api/v2/query", influxql.RefuseFlux)
 	return m, nil
@@ -203,7 +216,7 @@ func (q *queries) promqlOptions() promql.Options {
 		Experimental:        q.settings.promqlExperimental,
 		DeduplicateInterval: time.Duration(q.settings.dedupInterval),
 		Build:               promql.Build{Revision: b.Revision, BuildDate: b.Date},
-		RulesRunningMax:     min(rulesRunningMax, max(1, orNone(int(q.settings.queryRunningMax))/4)),
+		RulesRunningMax:     q.rulesRunning(),
 	}
 	if q.rules != nil {
 		o.Rules = q.rules
@@ -211,15 +224,19 @@ func (q *queries) promqlOptions() promql.Options {
 	return o
 }
 
-// rulesRunningMax bounds the queries of rules at once, as does a quarter of the places for queries, so that they are in
-// nobody's way.
+// rulesRunningMax bounds the queries of rules at once, and continuous queries, as does a quarter of the places for queries, so that
+// they are in nobody's way.
 const rulesRunningMax = 4
+
+func (q *queries) rulesRunning() int {
+	return min(rulesRunningMax, max(1, orNone(int(q.settings.queryRunningMax))/4))
+}
 
 func (q *queries) influxqlOptions() influxql.Options {
 	b := process.CurrentBuild()
 	o := influxql.Options{
 		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
-		Retention: q.backend.retentionOf, Writer: &q.selected, Metrics: q.registry.Visible,
+		Retention: q.backend.retentionOf, Writer: &q.selected, Continuous: q.queries, Metrics: q.registry.Visible,
 		Build: influxql.Build{Version: b.Version, Revision: b.Revision, Date: b.Date},
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/router/api"
+	"github.com/tickmesh/tickmesh/router/continuous"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/metadata"
 	"github.com/tickmesh/tickmesh/router/split"
@@ -49,8 +50,9 @@ type Backend struct {
 	Metadata metadata.Store
 	access   *frontAccess // set by openAccess; nil: nothing is said of callers and databases
 
-	// CampaignRules waits until this process is to evaluate rules; nil: it always is.
-	CampaignRules func(context.Context) (shardmap.Leadership, error)
+	Queries continuous.Store // continuous queries; nil: there can be none
+	// Campaign waits until this process is to do what one process of a cluster does at a time; nil: it always is.
+	Campaign func(context.Context, shardmap.Election) (shardmap.Leadership, error)
 
 	Cluster     api.Cluster
 	ClusterName string
@@ -59,6 +61,14 @@ type Backend struct {
 	Health      func() error      // why no writes are taken, or nil
 	Details     func() []string
 	About       string // for the banner
+}
+
+// campaign returns what waits until this process is to do the work of an election; nil: it always is.
+func (b *Backend) campaign(e shardmap.Election) func(context.Context) (shardmap.Leadership, error) {
+	if b.Campaign == nil {
+		return nil
+	}
+	return func(ctx context.Context) (shardmap.Leadership, error) { return b.Campaign(ctx, e) }
 }
 
 // retentionOf returns how long samples of a database are kept, metrics with rules of their own

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/query/promql"
 	"github.com/tickmesh/tickmesh/router/rules"
@@ -71,7 +72,7 @@ func (s *RuleFlags) openRules(b *Backend, here string, language parser.Options, 
 		return nil, nil
 	}
 	o := rules.Options{
-		Measure: promql.Measure, Parser: language, Interval: time.Duration(s.interval), Campaign: b.CampaignRules, Logger: logger, Registerer: registry,
+		Measure: promql.Measure, Parser: language, Interval: time.Duration(s.interval), Campaign: b.campaign(shardmap.ElectionRules), Logger: logger, Registerer: registry,
 		Final: func(err error) bool { return errors.Is(err, ingest.ErrRefused) },
 	}
 	for _, text := range s.ruleFiles {

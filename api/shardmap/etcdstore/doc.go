@@ -6,9 +6,10 @@
 //	manager                  who alone may say what is desired; not there: anybody
 //	databases/<name>         created or dropped
 //	tokens/<id>              the record of a token, JSON
+//	queries/<id>             the record of a continuous query, JSON
 //	nodes/<node>             what a live node says of itself, JSON, under its lease
 //	incarnations/<node>      its known data folders, JSON
-//	elect/placement/<lease>  those who campaign to run placement
+//	elect/placement/<lease>  those who campaign to run placement; rules and queries likewise
 //
 // What metrics mean is below another one, which views do not have: /tickmesh-metadata/<cluster>/<database>.
 //

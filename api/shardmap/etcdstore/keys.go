@@ -31,6 +31,8 @@ func (k keys) databases() string               { return k.prefix + "databases/" 
 func (k keys) database(name string) string     { return k.databases() + name }
 func (k keys) tokens() string                  { return k.prefix + "tokens/" }
 func (k keys) token(id string) string          { return k.tokens() + id }
+func (k keys) queries() string                 { return k.prefix + "queries/" }
+func (k keys) query(id string) string          { return k.queries() + id }
 func (k keys) metadata(database string) string { return k.metadataPrefix + database }
 func (k keys) election(e shardmap.Election) string {
 	return k.prefix + "elect/" + string(e)
@@ -46,6 +48,7 @@ type contents struct {
 	manager      string
 	databases    map[string]shardmap.DatabaseMark // replaced, never changed in place
 	tokens       map[string]string                // by id; the same
+	queries      map[string]string                // by id; the same
 }
 
 // load reads all keys, and returns the revision at which they were so.
@@ -59,19 +62,23 @@ func (c *contents) load(ctx context.Context, client *clientv3.Client, k keys) (i
 		desired:      map[string]shardmap.Desired{},
 		incarnations: map[string][]shardmap.Incarnation{},
 	}
-	databases, tokens := map[string]shardmap.DatabaseMark{}, map[string]string{}
+	databases, tokens, queries := map[string]shardmap.DatabaseMark{}, map[string]string{}, map[string]string{}
 	for _, kv := range got.Kvs {
 		if name, ok := strings.CutPrefix(string(kv.Key), k.databases()); ok {
 			putDatabase(databases, name, kv.Value)
 			continue
 		}
 		if id, ok := strings.CutPrefix(string(kv.Key), k.tokens()); ok {
-			putToken(tokens, id, kv.Value)
+			putRecord(tokens, id, kv.Value, shardmap.ValidateToken)
+			continue
+		}
+		if id, ok := strings.CutPrefix(string(kv.Key), k.queries()); ok {
+			putRecord(queries, id, kv.Value, shardmap.ValidateQuery)
 			continue
 		}
 		c.put(k, string(kv.Key), kv.Value)
 	}
-	c.databases, c.tokens = databases, tokens
+	c.databases, c.tokens, c.queries = databases, tokens, queries
 	return got.Header.Revision, nil
 }
 
@@ -93,7 +100,10 @@ func (c *contents) put(k keys, key string, value []byte) bool {
 		putDatabase(c.databases, node, value)
 	case kind == "tokens":
 		c.tokens = maps.Clone(c.tokens)
-		putToken(c.tokens, node, value)
+		putRecord(c.tokens, node, value, shardmap.ValidateToken)
+	case kind == "queries":
+		c.queries = maps.Clone(c.queries)
+		putRecord(c.queries, node, value, shardmap.ValidateQuery)
 	case !shardmap.ValidName(node):
 		return false
 	case kind == "nodes":
@@ -130,11 +140,12 @@ func putDatabase(databases map[string]shardmap.DatabaseMark, name string, value 
 	databases[name] = mark
 }
 
-func putToken(tokens map[string]string, id string, value []byte) {
-	if record := string(value); shardmap.ValidateToken(id, record) != nil || record == "" {
-		delete(tokens, id)
+// putRecord keeps a record by its id, unless it is gone or not valid.
+func putRecord(records map[string]string, id string, value []byte, validate func(id, record string) error) {
+	if record := string(value); validate(id, record) != nil || record == "" {
+		delete(records, id)
 	} else {
-		tokens[id] = record
+		records[id] = record
 	}
 }
 
@@ -154,7 +165,7 @@ func (c *contents) putMap(value []byte) {
 // view is a copy of what is known.
 func (c *contents) view() shardmap.View {
 	view := shardmap.View{
-		Map: c.shardMap, Err: c.mapErr, Manager: c.manager, Databases: c.databases, Tokens: c.tokens,
+		Map: c.shardMap, Err: c.mapErr, Manager: c.manager, Databases: c.databases, Tokens: c.tokens, Queries: c.queries,
 		Nodes:        make(map[string]shardmap.NodeInfo, len(c.nodes)),
 		Desired:      make(map[string]shardmap.Desired, len(c.desired)),
 		Incarnations: make(map[string][]shardmap.Incarnation, len(c.incarnations)),

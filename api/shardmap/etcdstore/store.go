@@ -144,7 +144,7 @@ func (s *Store) request(ctx context.Context, call func(context.Context, *clientv
 	}
 	for _, own := range []error{shardmap.ErrConflict, shardmap.ErrNodeHeld, shardmap.ErrRetired, shardmap.ErrNode,
 		shardmap.ErrMap, shardmap.ErrFormat, shardmap.ErrWrongCluster, shardmap.ErrRolledBack, shardmap.ErrDatabases,
-		shardmap.ErrTokens, shardmap.ErrTokenChanged, shardmap.ErrMetadataChanged} {
+		shardmap.ErrTokens, shardmap.ErrTokenChanged, shardmap.ErrQueries, shardmap.ErrQueryChanged, shardmap.ErrMetadataChanged} {
 		if errors.Is(err, own) {
 			return err
 		}
@@ -321,21 +321,40 @@ func (s *Store) SwapToken(ctx context.Context, id, old, next string) error {
 	if err := shardmap.ValidateToken(id, next); err != nil {
 		return err
 	}
+	return s.swapRecord(ctx, recordSwap{s.keys.token(id), old, next, s.keys.tokens(), shardmap.TokensMax, shardmap.ErrTokens, shardmap.ErrTokenChanged})
+}
+
+// SwapQuery implements shardmap.Store.
+func (s *Store) SwapQuery(ctx context.Context, id, old, next string) error {
+	if err := shardmap.ValidateQuery(id, next); err != nil {
+		return err
+	}
+	return s.swapRecord(ctx, recordSwap{s.keys.query(id), old, next, s.keys.queries(), shardmap.QueriesMax, shardmap.ErrQueries, shardmap.ErrQueryChanged})
+}
+
+// recordSwap replaces the value of a key, where "" stands for no key.
+type recordSwap struct {
+	key, old, next      string
+	prefix              string // of the keys that are bounded
+	most                int64
+	errFull, errChanged error
+}
+
+func (s *Store) swapRecord(ctx context.Context, r recordSwap) error {
 	return s.request(ctx, func(ctx context.Context, client *clientv3.Client) error {
-		key := s.keys.token(id)
-		unchanged, change := clientv3.Compare(clientv3.Value(key), "=", old), clientv3.OpPut(key, next)
-		if old == "" {
-			unchanged = clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
-			if err := checkRoom(ctx, client, s.keys.tokens(), shardmap.TokensMax, shardmap.ErrTokens); err != nil {
+		unchanged, change := clientv3.Compare(clientv3.Value(r.key), "=", r.old), clientv3.OpPut(r.key, r.next)
+		if r.old == "" {
+			unchanged = clientv3.Compare(clientv3.CreateRevision(r.key), "=", 0)
+			if err := checkRoom(ctx, client, r.prefix, r.most, r.errFull); err != nil {
 				return err
 			}
 		}
-		if next == "" {
-			change = clientv3.OpDelete(key)
+		if r.next == "" {
+			change = clientv3.OpDelete(r.key)
 		}
 		done, err := client.Txn(ctx).If(unchanged).Then(change).Commit()
 		if err == nil && !done.Succeeded {
-			return shardmap.ErrTokenChanged
+			return r.errChanged
 		}
 		return err
 	})

@@ -28,6 +28,25 @@ func TestTokensAreBounded(t *testing.T) {
 	}
 }
 
+func TestQueriesAreBounded(t *testing.T) {
+	store := NewServer().Open(shardmap.Seen{})
+	defer store.Close()
+	for n := range shardmap.QueriesMax {
+		if err := store.SwapQuery(t.Context(), fmt.Sprint("db/", n), "", "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.SwapQuery(t.Context(), "db/more", "", "a"); !errors.Is(err, shardmap.ErrQueries) {
+		t.Error(err)
+	}
+	if err := store.SwapQuery(t.Context(), "db/0", "a", ""); err != nil {
+		t.Error(err)
+	}
+	if err := store.SwapQuery(t.Context(), "db/more", "", "a"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDatabasesAreBounded(t *testing.T) {
 	store := NewServer().Open(shardmap.Seen{})
 	defer store.Close()

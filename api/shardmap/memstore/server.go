@@ -28,6 +28,7 @@ type content struct {
 	manager      string
 	databases    map[string]shardmap.DatabaseMark // replaced, never changed in place
 	tokens       map[string]string                // by id; the same
+	queries      map[string]string                // by id; the same
 	metadata     map[string]shardmap.MetadataRecord
 	revision     int64 // of the newest record
 }
@@ -55,7 +56,7 @@ func NewServer() *Server {
 	s.mu.nodes = map[string]*registration{}
 	s.mu.leaders = map[shardmap.Election]*leadership{}
 	s.mu.databases = map[string]shardmap.DatabaseMark{}
-	s.mu.tokens = map[string]string{}
+	s.mu.tokens, s.mu.queries = map[string]string{}, map[string]string{}
 	s.mu.metadata = map[string]shardmap.MetadataRecord{}
 	return s
 }
@@ -148,6 +149,7 @@ func (s *Server) viewLocked() shardmap.View {
 		Manager:      s.mu.manager,
 		Databases:    s.mu.databases,
 		Tokens:       s.mu.tokens,
+		Queries:      s.mu.queries,
 		Desired:      maps.Clone(s.mu.desired),
 		Incarnations: cloneIncarnations(s.mu.incarnations),
 	}

@@ -213,21 +213,45 @@ func (s *Store) SwapToken(ctx context.Context, id, old, next string) error {
 	if err := shardmap.ValidateToken(id, next); err != nil {
 		return err
 	}
-	return s.change(ctx, func() error {
-		tokens := maps.Clone(s.server.mu.tokens)
-		switch {
-		case old == "" && len(tokens) >= shardmap.TokensMax:
-			return shardmap.ErrTokens
-		case tokens[id] != old:
-			return shardmap.ErrTokenChanged
-		case next == "":
-			delete(tokens, id)
-		default:
-			tokens[id] = next
-		}
-		s.server.mu.tokens = tokens
-		return nil
+	return s.change(ctx, func() (err error) {
+		s.server.mu.tokens, err = swapped(s.server.mu.tokens, recordSwap{id, old, next, shardmap.TokensMax, shardmap.ErrTokens, shardmap.ErrTokenChanged})
+		return err
 	})
+}
+
+// SwapQuery implements shardmap.Store.
+func (s *Store) SwapQuery(ctx context.Context, id, old, next string) error {
+	if err := shardmap.ValidateQuery(id, next); err != nil {
+		return err
+	}
+	return s.change(ctx, func() (err error) {
+		s.server.mu.queries, err = swapped(s.server.mu.queries, recordSwap{id, old, next, shardmap.QueriesMax, shardmap.ErrQueries, shardmap.ErrQueryChanged})
+		return err
+	})
+}
+
+// recordSwap replaces a record, where "" stands for none.
+type recordSwap struct {
+	id, old, next       string
+	most                int
+	errFull, errChanged error
+}
+
+// swapped returns a copy of records with one replaced, or the records themselves where it is not.
+func swapped(records map[string]string, r recordSwap) (map[string]string, error) {
+	switch {
+	case r.old == "" && len(records) >= r.most:
+		return records, r.errFull
+	case records[r.id] != r.old:
+		return records, r.errChanged
+	}
+	records = maps.Clone(records)
+	if r.next == "" {
+		delete(records, r.id)
+	} else {
+		records[r.id] = r.next
+	}
+	return records, nil
 }
 
 // Retire implements shardmap.Store.

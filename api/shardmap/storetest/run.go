@@ -53,6 +53,7 @@ func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 		{"Manager", false, testManager},
 		{"Databases", false, testDatabases},
 		{"Tokens", false, testTokens},
+		{"Queries", false, testQueries},
 		{"TokenRace", false, testTokenRace},
 		{"Metadata", false, testMetadata},
 		{"Register", false, testRegister},

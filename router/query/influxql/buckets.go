@@ -312,7 +312,7 @@ func dropBucket(c *resourceCall) error {
 	if database == "" {
 		return &requestError{status: http.StatusForbidden, message: "the default database cannot be dropped: drop its measurements"}
 	}
-	if err := c.databases.Drop(c.r.Context(), database); err != nil {
+	if err := c.dropDatabase(c.r.Context(), database); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)

@@ -21,7 +21,7 @@ func (x *execution) change(statement ql.Statement) error {
 		if name == "" {
 			return errors.New("the default database cannot be dropped: drop its measurements")
 		}
-		return x.databases.Drop(x.Ctx, name)
+		return x.dropDatabase(x.Ctx, name)
 	case *ql.DropMeasurementStatement:
 		return x.remove(scan.Selector{Database: x.database, Metric: s.Name}, scan.TimeMsMin, scan.TimeMsMax)
 	case *ql.DropSeriesStatement:

@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/jsontext"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/continuous"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
 	"github.com/tickmesh/tickmesh/router/query/influxql/load"
@@ -37,7 +38,8 @@ const dialect = "influxql"
 type handler struct {
 	shell     *shell.Shell
 	deleter   scan.Deleter
-	writer    Writer // nil: SELECT INTO is refused
+	writer    Writer          // nil: SELECT INTO is refused
+	queries   *continuous.Set // nil: there can be none
 	databases Databases
 	retention func(database string) (kept time.Duration, known bool)
 	metrics   func(access.Principal) prometheus.Gatherer
@@ -53,7 +55,7 @@ func newHandler(o Options) *handler {
 		shell: shell.New(shell.Options{Dialect: dialect, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
 			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
 		rows:    shell.NewCounter(o.Registerer, dialect, "rows_answered_total", "Rows written into answers."),
-		deleter: o.Deleter, writer: o.Writer, databases: o.Databases, retention: o.Retention, metrics: o.Metrics, build: o.Build, limits: o.Limits.withDefaults(),
+		deleter: o.Deleter, writer: o.Writer, queries: o.Continuous, databases: o.Databases, retention: o.Retention, metrics: o.Metrics, build: o.Build, limits: o.Limits.withDefaults(),
 		texts: sync.Pool{New: func() any { return bufio.NewReader(nil) }},
 	}
 	h.started = h.shell.Clock().UTC()

@@ -29,26 +29,35 @@ const intoBytesMax = 1 << 20
 
 // selectInto runs a SELECT and writes its rows, and answers with how many these were.
 func (x *execution) selectInto(s *ql.SelectStatement, out answer.Sink) error {
-	if x.writer == nil {
-		return errNoWriter
-	}
-	if err := x.Entry.Take(2 * intoBytesMax); err != nil {
-		return err
-	}
-	defer x.Entry.Give(2 * intoBytesMax)
-	target := s.Target.Measurement
-	into := &insertion{execution: x, database: x.on(target.Database), measurement: target.Name}
-	err := x.selectRows(withoutTarget(s), into)
-	if err == nil {
-		err = into.write()
-	}
+	written, err := x.insert(s)
 	if err != nil {
-		return fmt.Errorf("%w (%d rows were written before)", err, into.written)
+		return err
 	}
 	if err := out.Series(&answer.Head{Name: "result", Columns: []string{"time", "written"}, Timed: true}); err != nil {
 		return err
 	}
-	return out.Row(0, []answer.Value{answer.Integer(float64(into.written))})
+	return out.Row(0, []answer.Value{answer.Integer(float64(written))})
+}
+
+// insert runs a SELECT, writes its rows, and returns how many these were.
+func (x *execution) insert(s *ql.SelectStatement) (written int64, err error) {
+	if x.writer == nil {
+		return 0, errNoWriter
+	}
+	if err := x.Entry.Take(2 * intoBytesMax); err != nil {
+		return 0, err
+	}
+	defer x.Entry.Give(2 * intoBytesMax)
+	target := s.Target.Measurement
+	into := &insertion{execution: x, database: x.on(target.Database), measurement: target.Name}
+	err = x.selectRows(withoutTarget(s), into)
+	if err == nil {
+		err = into.write()
+	}
+	if err != nil {
+		return into.written, fmt.Errorf("%w (%d rows were written before)", err, into.written)
+	}
+	return into.written, nil
 }
 
 // withoutTarget returns a SELECT that only reads.

@@ -3,7 +3,6 @@ package influxql
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/continuous"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
@@ -27,10 +27,12 @@ type Databases interface {
 // Options is what a handler is made of. Only Source is needed; every other field has a
 // default.
 type Options struct {
-	Source    scan.Source  // of the Controller, where that is to count and bound what is read
-	Deleter   scan.Deleter // nil: statements that delete are refused
-	Writer    Writer       // nil: SELECT INTO is refused
-	Databases Databases    // nil: those that have series; CREATE does nothing, DROP deletes the series
+	Source  scan.Source  // of the Controller, where that is to count and bound what is read
+	Deleter scan.Deleter // nil: statements that delete are refused
+	Writer  Writer       // nil: SELECT INTO is refused
+	// Continuous are the continuous queries. Nil: there can be none.
+	Continuous *continuous.Set
+	Databases  Databases // nil: those that have series; CREATE does nothing, DROP deletes the series
 	// WithConsistency returns the source for the reads of one request with a consistency
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
 	// X-Tickmesh-Stale-Ms), and a function that returns, once they have ended, the shards that are missing.
@@ -61,10 +63,16 @@ type Limits struct {
 	Parallel      int   // visitors of one scan; default GOMAXPROCS
 }
 
-// New returns the handler of /query, and of buckets and organizations below /api/v2.
-func New(options Options) http.Handler {
-	h, m := newHandler(options), &endpoint.Mux{}
-	m.Handle("/query", h)
-	h.addResources(m)
-	return m
+// API serves /query, and buckets and organizations below /api/v2.
+type API struct {
+	*endpoint.Mux
+	handler *handler
+}
+
+// New returns an API.
+func New(options Options) *API {
+	a := &API{&endpoint.Mux{}, newHandler(options)}
+	a.Handle("/query", a.handler)
+	a.handler.addResources(a.Mux)
+	return a
 }

@@ -88,19 +88,6 @@ func (x *execution) showPolicies(s *ql.ShowRetentionPoliciesStatement, out answe
 	return listAll(out, &answer.Head{Columns: []string{"name", "duration", "shardGroupDuration", "replicaN", "default"}}, [][]answer.Value{row})
 }
 
-func (x *execution) showContinuousQueries(out answer.Sink) error {
-	names, err := x.readable()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := listAll(out, &answer.Head{Name: name, Columns: []string{"name", "query"}}, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (x *execution) showMeasurements(s *ql.ShowMeasurementsStatement, out answer.Sink) error {
 	if s.WildcardDatabase || s.WildcardRetentionPolicy {
 		return errors.New("not supported: SHOW MEASUREMENTS ON *: name one database")

@@ -31,6 +31,8 @@ func (x *execution) dispatch(statement ql.Statement, out answer.Sink) error {
 		return x.change(statement)
 	case *ql.CreateRetentionPolicyStatement, *ql.AlterRetentionPolicyStatement, *ql.DropRetentionPolicyStatement:
 		return x.changePolicy(statement)
+	case *ql.CreateContinuousQueryStatement, *ql.DropContinuousQueryStatement:
+		return x.changeContinuous(statement)
 	case *ql.CreateUserStatement, *ql.DropUserStatement, *ql.SetPasswordUserStatement, *ql.GrantStatement, *ql.GrantAdminStatement,
 		*ql.RevokeStatement, *ql.RevokeAdminStatement, *ql.ShowUsersStatement, *ql.ShowGrantsForUserStatement:
 		return fmt.Errorf("not supported: %s: users and their rights are set in a file when the server is started", commandOf(statement))
@@ -75,7 +77,7 @@ func changes(statement ql.Statement) bool {
 	case *ql.SelectStatement:
 		return s.Target != nil
 	case *ql.CreateDatabaseStatement, *ql.DropDatabaseStatement, *ql.DeleteSeriesStatement, *ql.DeleteStatement,
-		*ql.DropSeriesStatement, *ql.DropMeasurementStatement:
+		*ql.DropSeriesStatement, *ql.DropMeasurementStatement, *ql.CreateContinuousQueryStatement, *ql.DropContinuousQueryStatement:
 		return true
 	}
 	return false
@@ -104,6 +106,10 @@ func needsOf(statement ql.Statement, database string) []need {
 		return nil
 	case *ql.ShowDiagnosticsStatement, *ql.ShowStatsStatement, *ql.ShowShardsStatement, *ql.ShowShardGroupsStatement: // as in InfluxDB
 		return []need{{access.Everything, access.Admin}}
+	case *ql.CreateContinuousQueryStatement:
+		return continuousNeeds(s)
+	case *ql.DropContinuousQueryStatement:
+		return on(s.Database, access.Admin)
 	case *ql.CreateDatabaseStatement:
 		return on(s.Name, access.Admin)
 	case *ql.DropDatabaseStatement:

@@ -1,0 +1,98 @@
+package influxql
+
+import (
+	"context"
+	"errors"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/audit"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+)
+
+var errNoContinuous = errors.New("continuous queries are not offered here")
+
+// changeContinuous makes or drops a continuous query.
+func (x *execution) changeContinuous(statement ql.Statement) (err error) {
+	if x.queries == nil || x.writer == nil {
+		return errNoContinuous
+	}
+	did := audit.Deed{Do: "create continuous query"}
+	switch s := statement.(type) {
+	case *ql.CreateContinuousQueryStatement:
+		database := x.on(s.Database)
+		if err := x.checkDatabase(database); err != nil {
+			return err
+		}
+		did.Database = access.Display(database)
+		err = x.queries.Create(x.Ctx, s, x.now)
+	case *ql.DropContinuousQueryStatement:
+		did.Do, did.Database = "drop continuous query", access.Display(x.on(s.Database))
+		err = x.queries.Drop(x.Ctx, x.on(s.Database), s.Name)
+	}
+	audit.Of(x.Ctx).Did(did, err)
+	return err
+}
+
+// continuousNeeds returns what making a continuous query needs. A query goes on with nobody's rights, so that one which reads or
+// writes another database than its own is for those who may do everything.
+func continuousNeeds(s *ql.CreateContinuousQueryStatement) []need {
+	own := access.Canonical(s.Database)
+	for _, n := range selectNeeds(s.Source, func(name string, right access.Right) []need {
+		if name == "" {
+			return nil
+		}
+		return []need{{access.Canonical(name), right}}
+	}) {
+		if n.database != own {
+			return []need{{access.Everything, access.Admin}}
+		}
+	}
+	return []need{{own, access.Admin}}
+}
+
+func (x *execution) showContinuousQueries(out answer.Sink) error {
+	names, err := x.readable()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		var rows [][]answer.Value
+		if x.queries != nil {
+			for _, q := range x.queries.Of(access.Canonical(name)) {
+				rows = append(rows, []answer.Value{answer.String(q.Name), answer.String(q.Text)})
+			}
+		}
+		if err := listAll(out, &answer.Head{Name: name, Columns: []string{"name", "query"}}, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropDatabase drops a database, with its continuous queries.
+func (h *handler) dropDatabase(ctx context.Context, name string) error {
+	if err := h.databases.Drop(ctx, name); err != nil || h.queries == nil {
+		return err
+	}
+	return h.queries.DropOf(ctx, name)
+}
+
+// SelectInto implements continuous.Runner.
+func (a *API) SelectInto(ctx context.Context, database string, s *ql.SelectStatement) (written int64, err error) {
+	h := a.handler
+	var others []string
+	for _, n := range selectNeeds(s, func(name string, right access.Right) []need { return []need{{access.Canonical(name), right}} }) {
+		if n.database != "" && n.database != database {
+			others = append(others, n.database)
+		}
+	}
+	err = h.shell.Run(ctx, admission.Query{Database: database, Others: others, Text: "continuous query: " + s.String()}, func(ctx context.Context, entry *admission.Entry) error {
+		written, err = h.newExecution(ctx, entry, h.shell.Reader(scan.Consistency{}), &request{database: database}).insert(s)
+		return explain(ctx, err)
+	})
+	return written, err
+}

@@ -1,0 +1,119 @@
+package influxql
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/router/continuous"
+)
+
+// newQueries returns continuous queries in a new folder.
+func newQueries(t *testing.T) *continuous.Set {
+	t.Helper()
+	f, err := continuous.OpenFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return continuous.NewSet(f, slog.New(slog.DiscardHandler))
+}
+
+const makeMeans = `CREATE CONTINUOUS QUERY means ON db0 BEGIN SELECT mean("usage") INTO hourly FROM cpu GROUP BY time(1h), * END`
+
+// TestContinuousQueries makes, shows and drops them.
+func TestContinuousQueries(t *testing.T) {
+	m := stored(t, intoLines)
+	h := New(Options{Source: m, Deleter: m, Clock: testClock, Writer: &keeper{t: t, memory: m}, Continuous: newQueries(t)})
+	const shown = `{"name":"db0","columns":["name","query"],"values":[["means","CREATE CONTINUOUS QUERY means ON db0 BEGIN SELECT mean(usage) INTO hourly FROM cpu GROUP BY time(1h), * END"]]}`
+	for _, c := range []struct{ q, want string }{
+		{makeMeans, ""},
+		{makeMeans, ""},
+		{"SHOW CONTINUOUS QUERIES", `"series":[` + shown + `,{"name":"default","columns":["name","query"]}]`},
+		{strings.Replace(makeMeans, "1h", "2h", 1), `"error":"continuous query already exists"`},
+		{strings.Replace(makeMeans, "db0", "none", 1), `"error":"database not found: none"`},
+		{`CREATE CONTINUOUS QUERY q ON db0 BEGIN SELECT mean("usage") INTO long.cpu FROM cpu GROUP BY time(1h) END`, "choose another measurement"},
+		{"DROP CONTINUOUS QUERY q ON db0", `"error":"continuous query not found"`},
+		{"DROP CONTINUOUS QUERY means ON db0", ""},
+		{"DROP CONTINUOUS QUERY means ON db0", `"error":"continuous query not found"`},
+		{makeMeans, ""},
+		{"DROP DATABASE db0", ""},
+		{"SHOW CONTINUOUS QUERIES", `"series":[{"name":"db0","columns":["name","query"]},{"name":"default","columns":["name","query"]}]`},
+	} {
+		got := bodyOf(t, post(h, "/query", "", url.Values{"q": {c.q}}.Encode()))
+		if c.want == "" && strings.TrimSpace(got) != `{"results":[{"statement_id":0}]}` || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.q, got, c.want)
+		}
+	}
+	if status, _ := get(t, h, makeMeans); status != http.StatusMethodNotAllowed {
+		t.Errorf("by GET: %d", status)
+	}
+	without := New(Options{Source: m, Clock: testClock, Writer: &keeper{t: t, memory: m}})
+	if got := bodyOf(t, post(without, "/query", "", url.Values{"q": {makeMeans}}.Encode())); !strings.Contains(got, "not offered here") {
+		t.Error(got)
+	}
+}
+
+// TestContinuousRights: a query is made and dropped by who administers its database; one that reads or writes another
+// by who administers all.
+func TestContinuousRights(t *testing.T) {
+	m := stored(t, intoLines)
+	h := New(Options{Source: m, Clock: testClock, Writer: &keeper{t: t, memory: m}, Continuous: newQueries(t)})
+	const other = `CREATE CONTINUOUS QUERY other ON db0 BEGIN SELECT mean("usage") INTO db1..hourly FROM cpu GROUP BY time(1h) END`
+	const inner = `CREATE CONTINUOUS QUERY inner ON db0 BEGIN SELECT mean("usage") INTO hourly FROM (SELECT usage FROM db1..cpu) GROUP BY time(1h) END`
+	one, both := access.Confine(access.Anyone(), "db0"), someRights{admins: []string{"db0", "db1"}}
+	foreign := access.Confine(access.Anyone(), "db1")
+	reader := access.ReadOnly(access.Anyone())
+	for _, c := range []struct {
+		name    string
+		who     access.Principal
+		q       string
+		allowed bool
+	}{
+		{"a reader", reader, makeMeans, false},
+		{"who may all with two databases", both, other, false},
+		{"who may all with two databases", both, inner, false},
+		{"who may all with one", one, makeMeans, true},
+		{"a reader", reader, "DROP CONTINUOUS QUERY means ON db0", false},
+		{"who may all with another", foreign, "DROP CONTINUOUS QUERY means ON db0", false},
+		{"who may all", access.Anyone(), other, true},
+		{"who may all with one", one, "DROP CONTINUOUS QUERY other ON db0", true},
+	} {
+		status, body := callResource(h, c.who, http.MethodPost, "/query?"+url.Values{"q": {c.q}}.Encode(), "")
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[c.allowed]; status != want || strings.Contains(body, "error") == c.allowed {
+			t.Errorf("%s by %s: %d %s", c.q, c.name, status, body)
+		}
+	}
+}
+
+// TestContinuousQueriesRun has one run, and reads what it has written.
+func TestContinuousQueriesRun(t *testing.T) {
+	m := stored(t, strings.ReplaceAll(intoLines, "T00:00", "T03:30"))
+	queries := newQueries(t)
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{Source: m, Writer: &keeper{t: t, memory: m}, Continuous: queries})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		service := continuous.New(continuous.Options{Set: queries})
+		go func() { defer close(ended); service.Run(ctx, h) }()
+		time.Sleep(3*time.Hour + time.Second/2) // the bubble begins at 2000-01-01
+		if got := bodyOf(t, post(h, "/query", "", url.Values{"q": {makeMeans}}.Encode())); strings.Contains(got, "error") {
+			t.Error(got)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		_, got := get(t, h, "SELECT mean FROM hourly GROUP BY *", "epoch", "s")
+		const want = `[{"name":"hourly","tags":{"dc":"","host":"b"},"columns":["time","mean"],"values":[[946695600,10]]},` +
+			`{"name":"hourly","tags":{"dc":"x","host":"a"},"columns":["time","mean"],"values":[[946695600,2]]}]`
+		if !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+		cancel()
+		<-ended
+	})
+}
