@@ -30,7 +30,8 @@ bind-address = "%[2]s"
 [monitor]
   store-enabled = false
 [continuous_queries]
-  enabled = false
+  log-enabled = false
+  run-interval = "1s"
 `
 
 // waitMax is how long a server may take to start.

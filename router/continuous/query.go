@@ -19,8 +19,6 @@ var (
 	ErrQuery = errors.New("not a continuous query")
 	// ErrExists: there is another query of the name. The words are InfluxDB's.
 	ErrExists = errors.New("continuous query already exists")
-	// ErrNotFound: there is no query of the name. The words are InfluxDB's.
-	ErrNotFound = errors.New("continuous query not found")
 	// errFormat marks a record that cannot be read.
 	errFormat = errors.New("not a record of a continuous query that this version reads")
 )

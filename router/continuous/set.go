@@ -107,12 +107,13 @@ func (s *Set) isThere(id, text string) bool {
 	return err == nil && known.Text == text
 }
 
-// Drop takes a query away, also one that cannot be read. Errors: ErrNotFound, and those of the Store.
+// Drop takes a query away, also one that cannot be read; one that is not there is a success, as in InfluxDB. Errors: those of
+// the Store.
 func (s *Set) Drop(ctx context.Context, database, name string) error {
 	id := idOf(database, name)
 	old := s.store.Records()[id]
 	if old == "" {
-		return ErrNotFound
+		return nil
 	}
 	return s.store.Swap(ctx, id, old, "")
 }
@@ -120,7 +121,7 @@ func (s *Set) Drop(ctx context.Context, database, name string) error {
 // DropOf takes all queries of a database away. Errors: those of the Store.
 func (s *Set) DropOf(ctx context.Context, database string) error {
 	for _, q := range s.Of(access.Canonical(database)) {
-		if err := s.Drop(ctx, q.Database, q.Name); err != nil && !errors.Is(err, ErrNotFound) {
+		if err := s.Drop(ctx, q.Database, q.Name); err != nil {
 			return err
 		}
 	}
