@@ -183,7 +183,10 @@ func (s *stage) unserved(ctx context.Context, d door, refusal string) error {
 	if err := lab.Wait(ctx, func() (bool, error) {
 		response, err := c.Get(url + "/api/version")
 		if err != nil {
-			return strings.Contains(err.Error(), refusal), err
+			if strings.Contains(err.Error(), refusal) {
+				err = nil
+			}
+			return err == nil, err
 		}
 		if err := response.Body.Close(); err != nil || strings.Contains(response.Status, refusal) {
 			return err == nil, err

@@ -162,6 +162,7 @@ var directions = []direction{
 	{"api/rulefile", []string{"api/quantity"}, []string{"net", "net/http", "google.golang.org/grpc"}, "files of rules know no rule"},
 	{"api/tenancy", []string{"api/guard", "api/rulefile", "api/series"}, []string{"net", "net/http", "google.golang.org/grpc"}, "rules of databases as a value"},
 	{"router/rules", []string{"api/access", "api/backoff", "api/loopback", "api/rulefile", "api/series", "api/shardmap"}, []string{"go.etcd.io", "google.golang.org/grpc", "github.com/spf13"}, "rules see queries, writes and elections through interfaces"},
+	{"router/continuous", []string{"api/access", "api/backoff", "api/kept", "api/shardmap"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "continuous queries see queries and elections through interfaces"},
 	{"router/tenant", []string{"api/scan", "api/series", "api/shardmap", "api/tenancy", "api/access", "api/kept"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "the directory of databases and what they use"},
 	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/admission", "api/processor"}, nil, "a page knows no storage"},
 	{"router/query/admission", []string{"api/access", "api/budget", "api/series", "api/scan", "api/processor"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
@@ -170,7 +171,7 @@ var directions = []direction{
 	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
 	{"router/metadata", []string{"api/kept", "api/shardmap"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "what metrics mean knows no language"},
 	{"router/query/influxql/compile", []string{"router/query/influxql/load"}, []string{"os", "net"}, "statements are checked as text: nothing is read"},
-	{"router/query", []string{"api/columnar", "api/jsontext", "api/endpoint", "api/exactsum", "api/guard", "api/series", "api/scan", "router/query", "router/metadata", "api/access", "api/processor"}, nil, "queries know no ingest"},
+	{"router/query", []string{"api/columnar", "api/jsontext", "api/endpoint", "api/exactsum", "api/guard", "api/series", "api/scan", "router/query", "router/continuous", "router/metadata", "api/access", "api/audit", "api/processor"}, nil, "queries know no ingest"},
 }
 
 func TestImportDirections(t *testing.T) {

@@ -31,7 +31,7 @@ mkdir -p "$(dirname "$events")"
 rm -f "$events.pipe"
 mkfifo "$events.pipe"
 tee "$events.log" <"$events.pipe" &
-(cd e2e/kubernetes && TICKMESH_E2E=kubernetes exec "../../$program" -test.v -test.timeout=40m "$@") >"$events.pipe" 2>&1 &
+(cd e2e/kubernetes && TICKMESH_E2E=kubernetes exec "../../$program" -test.v -test.timeout=90m "$@") >"$events.pipe" 2>&1 &
 tests=$!
 code=0
 wait "$tests" || code=$?

@@ -24,7 +24,7 @@ func ofDataFolder(name string) bool {
 	case "LOCK", "RUN", "log", "series", "pages", "segments", LocalEtcdDir, LocalTLSDir:
 		return true
 	}
-	for _, prefix := range []string{"MANIFEST", "MAP", "RUN.", "DATABASES", "METADATA", "TOKENS", "batches-", "exemplars-", "node-"} {
+	for _, prefix := range []string{"MANIFEST", "MAP", "RUN.", "DATABASES", "METADATA", "QUERIES", "TOKENS", "batches-", "exemplars-", "node-"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
