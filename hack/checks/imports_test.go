@@ -140,7 +140,7 @@ var directions = []direction{
 	{"api/http1", nil, []string{"net", "os", "github.com/valyala/fasthttp"}, "bytes of requests, whoever reads and parses them"},
 	{"router/ingest/refusal", []string{"api/access", "api/budget", "api/origin", "api/parse", "api/series", "router/tenant"}, []string{"net", "github.com/valyala/fasthttp"}, "what an error is to a client, whatever protocol it speaks"},
 	{"router/ingest", []string{"api/jsontext", "api/limitedlog", "api/audit", "api/backoff", "api/budget", "api/endpoint", "api/origin", "api/series", "api/access", "api/http1", "api/parse", "router/split", "router/tenant", "api/processor", "api/snappy"}, nil, "ingest knows no query"},
-	{"router/cluster", []string{"api", "proto", "router/fanout", "router/placement", "router/tenant"}, []string{"go.etcd.io", "net/http", "github.com/spf13"}, "the cluster as the API sees it knows no client"},
+	{"router/cluster", []string{"api", "proto", "router/fanout", "router/placement", "router/continuous", "router/tenant"}, []string{"go.etcd.io", "net/http", "github.com/spf13"}, "the cluster as the API sees it knows no client"},
 	{"router/server", []string{"api", "router"}, []string{"go.etcd.io", module + "router/cluster", module + "router/fanout", module + "router/command"}, "a server does not know what stands behind it"},
 	{"router/command", []string{"api", "router"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "a router as a process"},
 	{"router/resolve", []string{"api/series"}, []string{".", "net", "os"}, "a cache of ids in memory"},

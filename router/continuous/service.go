@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/shardmap/election"
 )
 
 // Runner selects and writes. It is safe for concurrent use.
@@ -77,7 +78,7 @@ func (s *Service) Run(ctx context.Context, runner Runner) {
 func (s *Service) hold(ctx context.Context, runner Runner) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	shardmap.Hold(ctx, s.options.Campaign, func(term context.Context) {
+	election.Hold(ctx, s.options.Campaign, func(term context.Context) {
 		s.options.Logger.Info("this process runs continuous queries")
 		s.metrics.elected.Set(1)
 		defer s.metrics.elected.Set(0)

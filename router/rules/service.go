@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/rulefile"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/shardmap/election"
 )
 
 // IntervalDefault is how often groups are evaluated that say nothing of it, as in Prometheus.
@@ -191,7 +192,7 @@ func (s *Service) campaign(ctx context.Context, terms chan<- context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	shardmap.Hold(ctx, s.options.Campaign, func(term context.Context) {
+	election.Hold(ctx, s.options.Campaign, func(term context.Context) {
 		tell(term)
 		<-term.Done()
 		tell(nil)

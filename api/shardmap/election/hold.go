@@ -1,9 +1,12 @@
-package shardmap
+// Package election does the work of an election for as long as it is won.
+package election
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
 // campaignDelay is the wait after a campaign that failed, and the time for resigning.
@@ -12,7 +15,7 @@ const campaignDelay = time.Second
 // Hold runs work whenever this process is elected, until ctx ends, and has only one run at a time. The context of work
 // ends with its term; when work returns before that, it leaves the election and campaigns again. Campaign waits until the
 // process is elected; nil: it always is, and work runs once.
-func Hold(ctx context.Context, campaign func(context.Context) (Leadership, error), work func(context.Context)) {
+func Hold(ctx context.Context, campaign func(context.Context) (shardmap.Leadership, error), work func(context.Context)) {
 	if campaign == nil {
 		work(ctx)
 		return
@@ -20,7 +23,7 @@ func Hold(ctx context.Context, campaign func(context.Context) (Leadership, error
 	for ctx.Err() == nil {
 		leadership, err := campaign(ctx)
 		if err != nil {
-			if errors.Is(err, ErrClosed) {
+			if errors.Is(err, shardmap.ErrClosed) {
 				return
 			}
 			select {
@@ -47,7 +50,7 @@ func Hold(ctx context.Context, campaign func(context.Context) (Leadership, error
 }
 
 // resign ends the lease, so that another process is elected at once; without it the lease ends by itself.
-func resign(leadership Leadership) {
+func resign(leadership shardmap.Leadership) {
 	ctx, cancel := context.WithTimeout(context.Background(), campaignDelay)
 	defer cancel()
 	_ = leadership.Resign(ctx)
