@@ -50,6 +50,10 @@ func (w *World) newDisk() *disk {
 	return &disk{fs: vfs.NewMemFS(), serial: w.disks, images: make([]image, shards), ahead: make([]uint64, shards), checkpoint: make([]uint64, shards)}
 }
 
+func (w *World) replaceDisk(n *node) {
+	n.disk = w.newDisk()
+}
+
 // The product's files are small here, so that a short history fills some.
 const (
 	logFileBytes       = 16 << 10

@@ -7,10 +7,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
 )
 
-func (w *World) replaceDisk(n *node) {
-	n.disk = w.newDisk()
-}
-
 // placer is a placement loop. Several may run at once.
 type placer struct {
 	store   *memstore.Store
