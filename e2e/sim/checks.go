@@ -7,27 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
-
-// logged reports whether a replica's log has an entry, safe from a power cut if that is
-// what an answer says.
-func (w *World) logged(shard uint16, id, index, term uint64) bool {
-	for _, n := range w.nodes {
-		g, before := &n.disk.images[shard], wal.Position(math.MaxUint64)
-		if w.options.Always {
-			before = n.disk.synced
-		} else if n.disk.power {
-			before = 0
-		}
-		if g.raftID == id {
-			lost := len(n.disk.former) > 0 || n.disk.power // it was, and its power was cut
-			return lost && !w.options.Always || g.has(index, term, before)
-		}
-	}
-	_, made := w.oracle.owners[replicaID{shard, id}]
-	return made // it was, and its disk is lost
-}
 
 // configuration returns the newest configuration of a shard's group that any node has had.
 func (w *World) configuration(shard uint16) (newest replica.Configuration, known bool) {

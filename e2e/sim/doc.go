@@ -27,11 +27,12 @@
 //
 //   - clocks, the network, clients, and the routers: guesses of leaders, retries with the same
 //     batch id, deadlines, remembered ids;
-//   - the driver around the step function (process.go, requests.go, checkpoint.go), which joins
+//   - the driver around the step function (loop.go, requests.go, checkpoint.go), which joins
 //     the parts in the order of package node: what goes early, write, sync, what goes late,
 //     apply, answer; the steps of a checkpoint; which incarnation a folder is. Package node
 //     does this with goroutines, which no seed could order;
-//   - the agent that adopts maps and writes the configurations of groups (placement.go).
+//   - the agent that adopts maps and writes the configurations of groups (placement.go), and the placement loop
+//     around the product's Plan (placer.go).
 //
 // A process ends between two events, or between two operations on its disk within a checkpoint,
 // flush, installation or drop (process.meet). Procedures of the product that wait in their

@@ -2,9 +2,9 @@ package sim
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
@@ -66,64 +66,21 @@ func (g *image) cut(end wal.Position) {
 	}
 }
 
-// note keeps the image of the log, of a record that is new or read back at the start.
-func (p *process) note(record []byte, position wal.Position, isNew bool) {
-	e, err := entry.Parse(record)
-	if err != nil {
-		p.fail(0, "a record of its own: %v", err)
-		return
-	}
-	g := &p.disk.images[e.Shard]
-	if e.Kind != entry.GroupState {
-		g.add(&e, position)
-		return
-	}
-	state, err := replica.ParseGroupState(e.Body)
-	if err != nil {
-		p.fail(0, "a state of its own: %v", err)
-		return
-	}
-	p.noteState(g, &state, isNew)
-}
-
-func (p *process) noteState(g *image, state *replica.GroupState, isNew bool) {
-	shard := state.Shard
-	if state.Removed {
-		if g.raftID <= state.RaftID {
-			*g, p.terms[shard] = image{}, 0
+// logged reports whether a replica's log has an entry, safe from a power cut if that is
+// what an answer says.
+func (w *World) logged(shard uint16, id, index, term uint64) bool {
+	for _, n := range w.nodes {
+		g, before := &n.disk.images[shard], wal.Position(math.MaxUint64)
+		if w.options.Always {
+			before = n.disk.synced
+		} else if n.disk.power {
+			before = 0
 		}
-		p.world.oracle.retired[replicaID{shard, state.RaftID}] = true
-		return
-	}
-	if isNew && p.owns(state) {
-		p.world.oracle.made(p, shard, state.RaftID)
-	}
-	if g.raftID != state.RaftID {
-		if g.raftID != 0 && state.Era <= g.era { // else the log began with entries, or goes on in another era
-			*g = image{}
-		}
-		g.raftID, p.terms[shard] = state.RaftID, 0
-	}
-	g.era, g.role = state.Era, state.Role
-	if state.Term < p.terms[shard] {
-		p.fail(7, "shard %d raft id %d is in term %d after %d", shard, state.RaftID, state.Term, p.terms[shard])
-	}
-	p.terms[shard] = state.Term
-	at := state.Truncated
-	if e := g.at(at.Index); at.Index > g.last() || e != nil && e.entry.Term != at.Term {
-		*g = image{raftID: state.RaftID, era: state.Era, role: state.Role, first: at.Index + 1} // files were installed
-	}
-}
-
-// owns reports whether a state is of a replica that this incarnation of the disk has made:
-// those of former ones are kept in the log, too.
-func (p *process) owns(state *replica.GroupState) bool {
-	for _, list := range [2][]shardmap.Member{state.Configuration.Members, state.Configuration.Leaving} {
-		for _, m := range list {
-			if m.RaftID == state.RaftID {
-				return m.Incarnation == p.disk.incarnation
-			}
+		if g.raftID == id {
+			lost := len(n.disk.former) > 0 || n.disk.power // it was, and its power was cut
+			return lost && !w.options.Always || g.has(index, term, before)
 		}
 	}
-	return len(state.Configuration.Voters) == 0 // else it has left, and was made before
+	_, made := w.oracle.owners[replicaID{shard, id}]
+	return made // it was, and its disk is lost
 }

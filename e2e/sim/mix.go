@@ -47,13 +47,6 @@ func DrawForget(seed uint64) Options {
 	return o
 }
 
-func faultsOf(list ...Fault) (set FaultSet) {
-	for _, f := range list {
-		set |= 1 << f
-	}
-	return set
-}
-
 // DrawFor returns options of chance in which a variant shows. Its variant is Sound: what
 // shows there without one is a bug.
 func DrawFor(v Variant, seed uint64) Options {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -47,6 +48,10 @@ func (w *World) newDisk() *disk {
 	w.disks++
 	shards := w.options.Shards
 	return &disk{fs: vfs.NewMemFS(), serial: w.disks, images: make([]image, shards), ahead: make([]uint64, shards), checkpoint: make([]uint64, shards)}
+}
+
+func (w *World) replaceDisk(n *node) {
+	n.disk = w.newDisk()
 }
 
 // The product's files are small here, so that a short history fills some.
@@ -341,20 +346,6 @@ func (p *process) end(left *vfs.MemFS, power bool) {
 	w.after(0, p.closeIfEnded)
 }
 
-// closeIfEnded lets go of the files when no task of the dead process is under way any more.
-func (p *process) closeIfEnded() {
-	if !p.dead || p.tasks > 0 || p.closed {
-		return
-	}
-	p.closed = true
-	if p.log != nil {
-		_ = p.log.Close()
-	}
-	if p.engine != nil {
-		_ = p.engine.Close()
-	}
-}
-
 // meet decides about one operation on the disk: the power is cut before it, if that is to be.
 func (p *process) meet(op vfs.Op) error {
 	if p.dead {
@@ -380,3 +371,28 @@ func (p *process) meet(op vfs.Op) error {
 }
 
 var errDead = errors.New("the process is dead")
+
+func (w *World) addNode(i int) *node {
+	n := &node{id: fmt.Sprintf("n%d", i), zone: fmt.Sprintf("z%d", i%3), rate: 1}
+	if w.options.Faults.has(FaultClocks) {
+		n.rate = 0.9 + 0.2*w.rng.Float64()
+		n.offset = w.between(-31_536_000_000, 31_536_000_000)
+	}
+	n.disk = w.newDisk()
+	w.nodes = append(w.nodes, n)
+	w.start(n)
+	return n
+}
+
+func (w *World) startIfDown(n *node) {
+	if n.process == nil {
+		w.start(n)
+	}
+}
+
+// down stops a node's process; it is started again.
+func (w *World) down(n *node, least int64) {
+	w.kill(n)
+	w.stats.Kills++
+	w.after(least+w.between(1000, downMax), func() { w.startIfDown(n) })
+}

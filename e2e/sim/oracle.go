@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -490,4 +491,53 @@ func (w *World) lossMax() int64 {
 		most += pauseMax + syncInterval
 	}
 	return most
+}
+
+// forget applies an entry that forgets: none of its series may have samples.
+func (o *oracle) forget(s *shardOracle, shard uint16, e *entry.Entry) {
+	after, ids, err := parseForget(e.Body)
+	if err != nil {
+		o.world.fail(9, "shard %d index %d: series to forget that cannot be: %v", shard, e.Index, err)
+		return
+	}
+	if after+1 != e.Index {
+		return
+	}
+	for _, id := range ids {
+		if id >= s.content.known() || s.content.forgotten(id) || !s.content.empty(uint64(s.content.keys[id])) {
+			o.world.fail(10, "shard %d index %d: id %d of %d is to be forgotten, which is so already, or has samples", shard, e.Index, id, s.content.known())
+			return
+		}
+		s.content.ids[s.content.keys[id]] = 0
+		o.world.stats.Forgotten++
+	}
+}
+
+// namesForgotten reports whether a batch names a series that is forgotten, and so is not applied.
+func (s *shardOracle) namesForgotten(batch []byte) bool {
+	var r series.BatchReader
+	r.Reset(batch)
+	for ok := true; ok; {
+		_, ok = r.NextDefinition()
+	}
+	for r.NextPoint() {
+		if id := uint64(r.Ref); r.Ref < uint32(series.SlotBase) && id < s.content.known() && s.content.forgotten(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseForget reads the body of an entry that forgets, without the product's code.
+func parseForget(body []byte) (after uint64, ids []uint64, err error) {
+	unsigned := func() uint64 { return next(&body, &err, binary.Uvarint) }
+	after = unsigned()
+	id := uint64(0)
+	for range unsigned() {
+		id += unsigned()
+		if ids = append(ids, id); err != nil {
+			break
+		}
+	}
+	return after, ids, err
 }

@@ -294,3 +294,24 @@ func (p *part) end(good bool) {
 	life := p.life
 	w.after(w.between(2000, 40_000), func() { r.next(life) })
 }
+
+// timedRetry tries again after a refusal: at once where a node has named the leader.
+func (p *part) timedRetry(named bool) {
+	w := p.router.world
+	if named {
+		w.timing.Named++
+	} else {
+		w.timing.Refused++
+	}
+	if named && p.follows < timedFollowsMax {
+		p.follows++
+		w.after(0, p.try)
+		return
+	}
+	p.router.guess[p.shard] %= len(w.nodes) // that a node joins makes nobody another one
+	p.tries++
+	longest := int64(timedBackoff.Longest(p.tries))
+	wait := w.between(longest/2, longest)
+	w.timing.SleptUs += wait
+	w.after(wait, p.try)
+}

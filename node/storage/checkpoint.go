@@ -50,9 +50,6 @@ type Checkpoint struct {
 	SealAll     bool // seal every hot page, for a clean end
 }
 
-// sealPagesInSlice bounds how long a shard's lock is held at a time.
-const sealPagesInSlice = 256
-
 // Checkpoint seals what is older than the position, makes the page log and the
 // series table durable, and publishes the position. After it returned nil the
 // log before the position is not needed.
@@ -126,28 +123,6 @@ func (e *Engine) appliedAt(m *manifest.Manifest, c *Checkpoint) []uint64 {
 		}
 	}
 	return applied
-}
-
-func (s *shard) seal(epoch uint16, all bool) error {
-	for {
-		s.engine.makeRoom()
-		s.mu.Lock()
-		if len(s.mu.backlog) > 0 {
-			s.mu.Unlock()
-			return ErrStalled
-		}
-		var done bool
-		var err error
-		if all {
-			done, err = true, s.mu.set.SealAll()
-		} else {
-			done, err = s.mu.set.SealThrough(epoch, sealPagesInSlice)
-		}
-		s.mu.Unlock()
-		if done || err != nil {
-			return err
-		}
-	}
 }
 
 // makeDurable syncs what a manifest refers to, and notes in it up to where that is durable.

@@ -166,3 +166,8 @@ func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
 	}
 	return stats
 }
+
+func (e *Engine) reportCorruption(err error) {
+	e.stats.corruptions.Add(1)
+	e.log.Error("damaged data; what it does not touch keeps serving", "error", err)
+}

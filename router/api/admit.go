@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/budget"
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 )
 
@@ -154,19 +152,5 @@ func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.St
 	gathered := s.gather(ctx, info.FullMethod, start)
 	err = handler(server, &admitted{ServerStream: stream, ctx: audit.With(ctx, gathered), call: c})
 	s.audit(ctx, info.FullMethod, gathered, start, err)
-	return err
-}
-
-// withKind returns an error of package access the kind that clients are told.
-func withKind(err error) error {
-	denied := (*access.DeniedError)(nil)
-	switch {
-	case errors.Is(err, access.ErrUnauthenticated):
-		return fmt.Errorf("%w: %w", wire.ErrUnauthenticated, err)
-	case errors.As(err, &denied):
-		return fmt.Errorf("%w: %w", wire.ErrDenied, err)
-	case errors.Is(err, access.ErrBusy):
-		return fmt.Errorf("%w: %w", series.ErrOverloaded, err)
-	}
 	return err
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -84,10 +83,6 @@ func isAdministration(method string) bool {
 		return true
 	}
 	return false
-}
-
-func isWrite(method string) bool {
-	return method == methodExport || strings.HasPrefix(method, "/"+tickmeshv1.WriteService_ServiceDesc.ServiceName+"/")
 }
 
 // Bounds of what is remembered of bulk reads.

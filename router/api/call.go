@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/transport"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
 // openMessageBytesMax bounds the messages of callers whom nobody asks who they are.
@@ -223,4 +225,8 @@ func (a *admitted) RecvMsg(m any) error {
 	default:
 		return err
 	}
+}
+
+func isWrite(method string) bool {
+	return method == methodExport || strings.HasPrefix(method, "/"+tickmeshv1.WriteService_ServiceDesc.ServiceName+"/")
 }

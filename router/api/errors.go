@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
@@ -73,4 +74,18 @@ func statusOf(err error) error {
 		return nil
 	}
 	return wire.Status(wire.ToError(messageOf(err)))
+}
+
+// withKind returns an error of package access the kind that clients are told.
+func withKind(err error) error {
+	denied := (*access.DeniedError)(nil)
+	switch {
+	case errors.Is(err, access.ErrUnauthenticated):
+		return fmt.Errorf("%w: %w", wire.ErrUnauthenticated, err)
+	case errors.As(err, &denied):
+		return fmt.Errorf("%w: %w", wire.ErrDenied, err)
+	case errors.Is(err, access.ErrBusy):
+		return fmt.Errorf("%w: %w", series.ErrOverloaded, err)
+	}
+	return err
 }

@@ -126,10 +126,3 @@ func (w *callWatchdog) giveUp(since time.Time, err error) bool {
 	w.cancel()
 	return true
 }
-
-// isAbsence reports whether err, the answer to a probe, means that the node did not
-// answer. Other faults show in other calls.
-func isAbsence(err error) bool {
-	err = wire.FromStatus(err)
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, series.ErrUnavailable)
-}

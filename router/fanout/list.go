@@ -234,3 +234,5 @@ func (s *Source) series(ctx context.Context, of *nodev1.ListSeriesRequest, selec
 }
 
 func limitOf(limit int) uint32 { return uint32(min(max(limit, 0), math.MaxUint32)) }
+
+func limited(n, most int64) bool { return most > 0 && n > most }

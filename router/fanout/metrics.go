@@ -60,7 +60,7 @@ func (m *metrics) gauges(c *Cluster) {
 	gauge := func(name, help string, read func() float64) {
 		m.register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tickmesh_" + name, Help: help}, read))
 	}
-	gauge("fanout_epoch", "Epoch of the shard map.", func() float64 { return float64(c.Epoch()) })
+	gauge("fanout_epoch", "Epoch of the shard map.", func() float64 { return float64(c.current.Load().seen.Epoch) })
 	gauge("fanout_nodes", "Nodes that are connected, or would be if they were there.", func() float64 { return float64(len(c.current.Load().nodes)) })
 	sum := func(of func(*lanes) int) func() float64 {
 		return func() (total float64) {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/handshake"
 )
 
@@ -73,4 +74,9 @@ func (o *Options) setDefaults() {
 	orDefault(&l.ReadBytesMax, 64<<20)
 	orDefault(&l.SeriesBytesHeld, 4<<20)
 	orDefault(&l.ResolverBytesMax, 256<<20)
+}
+
+// backoff is how long shards that failed wait for their next attempt.
+func (l *Limits) backoff() backoff.Exponential {
+	return backoff.Exponential{Min: l.BackoffMin, Max: l.BackoffMax}
 }

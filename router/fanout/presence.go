@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tickmesh/tickmesh/api/deadline"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
@@ -96,4 +99,11 @@ func (n *node) ask(ctx context.Context, c *Cluster, limit time.Duration) error {
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	}
+}
+
+// isAbsence reports whether err, the answer to a probe, means that the node did not
+// answer. Other faults show in other calls.
+func isAbsence(err error) bool {
+	err = wire.FromStatus(err)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, series.ErrUnavailable)
 }

@@ -49,11 +49,6 @@ func newActivity(o *Options) *activity {
 	return a
 }
 
-// active reports whether a series is marked on a day or, where days are not known, in its month.
-func (a *activity) active(day Day, local uint32) bool {
-	return a.view(Days{From: day, To: day}).has(local)
-}
-
 // find returns the month of a day; nil: it has no marks.
 func (a *activity) find(day Day) *monthMarks {
 	list := *a.months.Load()

@@ -252,3 +252,7 @@ func (f *chunkFile) close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// hostIsLittle reports whether numbers in memory are as they are in files. If they are not, no files
+// of persisted series are used.
+func hostIsLittle() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }

@@ -1,8 +1,6 @@
 package index
 
 import (
-	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -44,73 +42,6 @@ type Options struct {
 	daysBytesMax int64       // for tests; 0: the default
 }
 
-// State describes how much of the files counts. It belongs into the engine's manifest.
-type State struct {
-	Count uint32 // series, lost ones included
-	Bytes int64  // of the key file
-	// Next holds, for each shard from 0 on, the id that its next series gets, so
-	// that the id of a series whose record was lost is not given again. Records
-	// with other ids are refused.
-	Next []uint32
-	// Gaps holds how many of these ids never had a record in this table: see MakeGap. Without it there are none.
-	Gaps []uint32 `json:",omitempty"`
-	// DaysByMonth records that marks of days, in a file for each month, tell of every sample.
-	// Without it and Days there may be samples of which they know nothing, as the folder was
-	// written by a program that does not keep them.
-	DaysByMonth bool `json:",omitempty"`
-	// Days is read only: it says the same in folders of programs that keep a file for each day.
-	Days *DaysState `json:",omitempty"`
-	// Persisted describes what of the files counts that follow from the keys. Without it all is built from these.
-	Persisted *PersistedState `json:",omitempty"`
-	// Forgotten names the file of the series that are forgotten. Without it none is.
-	Forgotten *ForgottenState `json:",omitempty"`
-}
-
-// DaysState describes what marks of days in a file for each day tell.
-type DaysState struct {
-	Coarse []Month `json:",omitempty"` // months of which the days are not known
-}
-
-// check refuses what no Sync can have given.
-func (s *State) check() error {
-	if s.Bytes != 0 && s.Bytes < keyHeaderBytes+recordBytesMin*int64(s.Count) || s.Bytes == 0 && s.Count != 0 {
-		return fmt.Errorf("series table: %d series cannot be in %d bytes", s.Count, s.Bytes)
-	}
-	given := uint64(0)
-	for shard, next := range s.Next {
-		gaps := s.gapsOf(shard)
-		if gaps > next {
-			return fmt.Errorf("series table: %d of %d ids of shard %d have no records", gaps, next, shard)
-		}
-		given += uint64(next - gaps)
-	}
-	if len(s.Gaps) > len(s.Next) || given > uint64(s.Count) || len(s.Next) > 1<<16 {
-		return fmt.Errorf("series table: %d ids in %d shards were given to %d series", given, len(s.Next), s.Count)
-	}
-	if s.Persisted != nil {
-		return s.Persisted.check(s)
-	}
-	return nil
-}
-
-// gapsOf returns how many ids of a shard never had a record.
-func (s *State) gapsOf(shard int) uint32 {
-	if shard < len(s.Gaps) {
-		return s.Gaps[shard]
-	}
-	return 0
-}
-
-func (s *State) noteGaps(shard uint16, gaps uint32) {
-	if gaps == 0 {
-		return
-	}
-	for len(s.Gaps) <= int(shard) {
-		s.Gaps = append(s.Gaps, 0)
-	}
-	s.Gaps[shard] = gaps
-}
-
 // The failpoints of this package.
 const (
 	PointKeyWrite      = "index/key-write"      // before keys are written to their file
@@ -148,125 +79,6 @@ type Index struct {
 	syncing   sync.Mutex  // one Sync at a time
 	drops     atomic.Bool // records of series that are forgotten for good
 	closed    atomic.Bool
-}
-
-// Open maps the files and builds the rest. Damage is told to Options.Corrupt
-// and skipped; see FORMAT.md for what is lost with it.
-func Open(o Options) (*Index, error) {
-	if err := o.State.check(); err != nil {
-		return nil, err
-	}
-	x := &Index{table: newTable(), persister: newPersister(&o), few: o.few}
-	if x.few == (fewRule{}) {
-		x.few = defaultFewRule()
-	}
-	if o.hashMask != 0 {
-		x.table.mask = o.hashMask
-	}
-	report, told := o.Corrupt, new(sync.Mutex)
-	o.Corrupt = func(err error) {
-		x.damages.Add(1)
-		if report != nil {
-			told.Lock()
-			defer told.Unlock()
-			report(err)
-		}
-	}
-	x.damaged = func(err error) {
-		x.rebuilt.Add(1)
-		o.Corrupt(err)
-	}
-	if err := o.FS.MkdirAll(o.Dir); err != nil {
-		return nil, fmt.Errorf("series table: %w", err)
-	}
-	var err error
-	if x.keys, err = openKeyFile(&o); err != nil {
-		return nil, err
-	}
-	x.keys.damaged, x.keys.hidden, x.keys.dropped = x.damaged, &x.forgets.hidden, &x.forgets.dropped
-	if err = x.load(&o); err != nil {
-		return nil, errors.Join(err, x.closePersisted(), x.keys.close())
-	}
-	x.parts.start()
-	return x, nil
-}
-
-func (x *Index) load(o *Options) error {
-	if err := x.persister.findFiles(); err != nil {
-		return err
-	}
-	x.parts = newPartList(x.keys, x.damaged)
-	if err := x.openForgotten(o); err != nil {
-		return err
-	}
-	persisted := false
-	if o.State.Persisted != nil && hostIsLittle() {
-		var err error
-		if persisted, err = x.loadPersisted(o); err != nil {
-			return err
-		}
-	}
-	if !persisted {
-		x.keys.scan(o)
-		if err := x.fill(o); err != nil {
-			return err
-		}
-	}
-	var err error
-	x.hideForgotten(o)
-	if x.activity, err = openActivity(o); err != nil {
-		return err
-	}
-	x.activity.hidden = &x.forgets.hidden
-	return x.parts.buildMissing(o.Workers)
-}
-
-// Sync makes durable what every call that returned before it did, and returns the
-// State for the manifest; Published is called when that has it. After it failed the key file must be opened again:
-// further calls give ErrFailed.
-func (x *Index) Sync() (State, error) {
-	x.syncing.Lock()
-	defer x.syncing.Unlock()
-	var state State
-	err := x.keys.flush(func(count uint32, bytes int64) {
-		state = State{Count: count, Bytes: bytes}
-		x.shards.each(func(shard uint16, s *shardIDs) {
-			for len(state.Next) <= int(shard) {
-				state.Next = append(state.Next, 0)
-			}
-			state.Next[shard] = s.next.Load()
-			state.noteGaps(shard, s.gaps.Load())
-		})
-	})
-	if err != nil {
-		return State{}, err
-	}
-	state.DaysByMonth = x.activity.complete.Load() // before the marks are saved that it tells of
-	if err := x.keys.makeDurable(state.Bytes); err != nil {
-		return State{}, err
-	}
-	if err := x.keys.failpoints.Hit(PointKeysSynced); err != nil {
-		return State{}, err
-	}
-	x.dropKeys()
-	if state.Forgotten, err = x.persistForgotten(); err != nil {
-		return State{}, err
-	}
-	state.Persisted = x.persist(state.Count, state.Bytes)
-	if err := x.activity.save(); err != nil {
-		return State{}, err
-	}
-	return state, nil
-}
-
-// Close stops the worker and releases the memory. Nothing is synced. No other
-// method may be running or be called later; a second Close returns ErrClosed.
-func (x *Index) Close() error {
-	if x.closed.Swap(true) {
-		return ErrClosed
-	}
-	x.parts.stop()
-	return errors.Join(x.closePersisted(), x.keys.close())
 }
 
 // Len returns the number of series, lost ones included.

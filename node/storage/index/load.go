@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"sync/atomic"
@@ -97,6 +98,20 @@ func (x *Index) dropPersisted(o *Options) error {
 	x.keys.offsets.Store(nil)
 	x.keys.seals.Store(nil)
 	return err
+}
+
+// closePersisted unmaps all. Nobody may read any more.
+func (x *Index) closePersisted() error {
+	errs := []error{x.persister.offsets.close(), x.persister.ids.close()}
+	if t := x.table.persisted.Load(); t != nil {
+		errs = append(errs, t.held.close())
+	}
+	if x.parts != nil {
+		for _, p := range *x.parts.parts.Load() {
+			errs = append(errs, p.held.close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // fillIDs finds the local ids of series before one that the file of ids does not have: mostly the

@@ -46,6 +46,13 @@ func newOffsetsSeal(payload []byte) *offsetsSeal {
 	return s
 }
 
+func offsetsOf(payload []byte) *offsets {
+	return (*offsets)(unsafe.Pointer(unsafe.SliceData(payload[:offsetsBytes])))
+}
+
+// bytesOf returns offsets as they are in the file.
+func bytesOf(c *offsets) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(c)), offsetsBytes) }
+
 // bytesIntact reports whether some bytes are what they were and can be read.
 func (s *seal) bytesIntact(from, to int) (intact bool) {
 	err := vfs.Guard(func() error {

@@ -3,7 +3,6 @@ package index
 import (
 	"encoding/binary"
 	"slices"
-	"unsafe"
 )
 
 func (x *Index) persistOffsets(count uint32) error {
@@ -57,9 +56,6 @@ func (x *Index) persistOffsets(count uint32) error {
 	x.keys.offsets.Store(&next)
 	return nil
 }
-
-// bytesOf returns offsets as they are in the file.
-func bytesOf(c *offsets) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(c)), offsetsBytes) }
 
 func (x *Index) persistIDs(count uint32) error {
 	type placed struct {

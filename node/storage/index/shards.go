@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -345,4 +346,12 @@ func (s *shardIDs) bytes() int64 {
 	}
 	n := int64(len(*p)) - s.mapped.Load()
 	return n*idChunkEntries*4 + int64(len(*p))*16 + s.mapped.Load()*idSealBytes
+}
+
+func idChunkOf(payload []byte) *idChunk {
+	return (*idChunk)(unsafe.Pointer(unsafe.SliceData(payload[idHeadBytes : idHeadBytes+idChunkBytes])))
+}
+
+func sealIDs(n uint32, payload []byte) *sealedIDs {
+	return &sealedIDs{seal: newSeal(payload[idHeadBytes : idHeadBytes+idChunkBytes]), chunk: idChunkOf(payload), place: n}
 }

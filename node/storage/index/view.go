@@ -102,3 +102,8 @@ func (v view) appendFew(dst []uint32, lo, hi uint32, most int) ([]uint32, bool) 
 	}
 	return dst, true
 }
+
+// active reports whether a series is marked on a day or, where days are not known, in its month.
+func (a *activity) active(day Day, local uint32) bool {
+	return a.view(Days{From: day, To: day}).has(local)
+}

@@ -2,6 +2,7 @@ package read
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -75,6 +76,22 @@ func (r *Reader) loadEnds(ref series.Ref, s segment.ExactSpan, widthMs int64, wi
 		return err
 	}
 	return reader.HourEnds(x.rollups, ref.Shard, uint32(ref.ID))
+}
+
+// compareSamples returns an error if the digests of a span do not tell of all of its samples, as far as is known
+// without reading them: a day without a digest would look like one without samples.
+func compareSamples(reader *segment.Reader, ref series.Ref, s segment.ExactSpan, digests []segment.Rollup) error {
+	samples := int64(0)
+	for i := range digests {
+		samples += digests[i].Count
+	}
+	if s.Samples == segment.SamplesUnknown || s.Samples == samples {
+		return nil
+	}
+	return &segment.CorruptError{
+		File: reader.Meta().Name, Part: segment.PartDayDigests, Shard: ref.Shard, ID: uint32(ref.ID),
+		Reason: fmt.Sprintf("day digests of %d samples from %d to %d ms, not of %d", samples, s.FromMs, s.ToMs-1, s.Samples),
+	}
 }
 
 // emitWholeDays emits the rollups of those loaded days, up to toMs, of which they have counted all samples, and reads

@@ -64,48 +64,6 @@ func countNumbers(values []float64) (n int64) {
 	return n
 }
 
-// addWhole takes samples of an hour that is whole.
-func (f *hourFilter) addWhole(hourMs int64, times []int64, values []float64) error {
-	if t := f.told; t != nil {
-		if t.open && t.hourMs == hourMs {
-			t.times, t.values = append(t.times, times...), append(t.values, values...)
-			return nil
-		}
-		f.keepHeld()
-		if err := f.endTold(); err != nil {
-			return err
-		}
-		// Of an hour that comes in several parts the first decides.
-		if n := len(f.times); (n == 0 || f.times[n-1] < hourMs) && t.hourMs != hourMs && t.begins(hourMs, times[0], values[0]) {
-			t.open, t.hourMs = true, hourMs
-			t.times, t.values = append(t.times[:0], times...), append(t.values[:0], values...)
-			return nil
-		}
-		t.hourMs = hourMs
-	}
-	f.times, f.values = append(f.times, times...), append(f.values, values...)
-	return nil
-}
-
-// endTold passes on the hour that is gathered, behind what came before it.
-func (f *hourFilter) endTold() error {
-	t := f.told
-	if t == nil || !t.open {
-		return nil
-	}
-	t.open = false
-	r, ok := t.rollup()
-	if !ok {
-		f.times, f.values = append(f.times, t.times...), append(f.values, t.values...)
-		return nil
-	}
-	if err := f.send(); err != nil {
-		return err
-	}
-	t.one[0] = r
-	return t.emit(t.one[:])
-}
-
 // findThinned adds to rollup.thinned the hours of which thinned files have rollups where the range is read as samples.
 func (r *Reader) findThinned(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange) error {
 	x := &r.rollup

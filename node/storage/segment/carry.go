@@ -54,29 +54,6 @@ func (c *carrier) begin(m *merger, id uint32) error {
 	return nil
 }
 
-// addDayDigest adds what the input tells of the series, which comes after those that were asked for before.
-func (in *input) addDayDigest(day *dayDigest, id uint32) error {
-	w := &in.days
-	if w.reader != in.reader || w.shardAt != in.shardAt {
-		*w = dayDigestWalker{reader: in.reader, shardAt: in.shardAt, ids: w.ids[:0], days: w.days[:0]}
-	}
-	for len(w.ids) == 0 || w.ids[w.at] < id {
-		ok, err := w.next()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
-	}
-	if len(w.ids) == 0 || w.ids[w.at] != id {
-		return &CorruptError{File: in.reader.name, Part: PartDayDigests, Shard: in.shard, ID: id, Reason: "no digest of a day"}
-	}
-	day.samples += w.days[w.at].samples
-	day.sum += w.days[w.at].sum
-	return nil
-}
-
 // drop takes samples out.
 func (c *carrier) drop(gone *codec.Columns) {
 	if !c.on {
@@ -95,4 +72,21 @@ func (c *carrier) end(m *merger) {
 	if c.on && c.day.samples > 0 && m.w != nil && m.w.section.open {
 		m.w.section.rollups.digests = append(m.w.section.rollups.digests, c.day)
 	}
+}
+
+// sumDigests adds up the digests that the inputs have for a shard.
+func (m *merger) sumDigests(shard uint16) {
+	m.digest = 0
+	for i := range m.inputs {
+		if in := &m.inputs[i]; !in.done && in.shard == shard {
+			m.digest += in.reader.shards[in.shardAt].Digest
+		}
+	}
+}
+
+// drop takes the first n samples out of the digest.
+func (m *merger) drop(id uint32, c *codec.Columns, n int) {
+	gone := columnsBetween(c, 0, n)
+	m.digest -= digestColumns(id, &gone)
+	m.carrier.drop(&gone)
 }

@@ -245,3 +245,13 @@ func blockChecksum(shard uint16, id uint32, b *blockRef, payload []byte) uint32 
 	identity := hi ^ lo
 	return crc32.Checksum(payload, castagnoli) ^ uint32(identity>>32) ^ uint32(identity)
 }
+
+// directoryChecksum covers a page directory, given in one or more parts, and whose
+// it is.
+func directoryChecksum(shard uint16, parts ...[]byte) uint32 {
+	crc := uint32(0)
+	for _, p := range parts {
+		crc = crc32.Update(crc, castagnoli, p)
+	}
+	return crc ^ uint32(shard)
+}

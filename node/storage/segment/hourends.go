@@ -155,27 +155,6 @@ func (l *hourEndsList) varint() (int64, bool) {
 	return unzigzag(u), ok
 }
 
-// HourEnds sets first and last value, with their times, of hours of one series that Rollups has returned, one or
-// more, in order. It is for segments with Meta.HourEnds. Errors are *CorruptError, also where an hour has no ends or values
-// beyond its extremes, and *vfs.FaultError; the hours then have the ends of none.
-func (r *Reader) HourEnds(hours []Rollup, shard uint16, id uint32) error {
-	at := 0
-	err := r.eachBody(pageHourEnds, shard, id, hours[0].StartMs, hours[len(hours)-1].StartMs+HourMs-1, func(body []byte) (reason string) {
-		n, reason := setHourEnds(hours[at:], body, r.meta.Partition)
-		at += n
-		return reason
-	})
-	if err == nil && at < len(hours) {
-		err = &CorruptError{File: r.name, Part: PartRollups, Shard: shard, ID: id, Reason: "no ends of an hour"}
-	}
-	if err != nil {
-		for i := range hours {
-			hours[i].Ends = Ends{}
-		}
-	}
-	return err
-}
-
 // setHourEnds sets the ends of the first of some hours, as far as an entry has them, and returns the number of these. It
 // reads all of the entry.
 func setHourEnds(hours []Rollup, body []byte, p Partition) (n int, reason string) {

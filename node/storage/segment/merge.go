@@ -4,24 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path"
 	"slices"
-
-	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
-
-// TimeRange is a closed range of time in milliseconds.
-type TimeRange struct{ FromMs, ToMs int64 }
-
-// AllTime returns the range of all times.
-func AllTime() TimeRange { return TimeRange{FromMs: math.MinInt64, ToMs: math.MaxInt64} }
-
-// NoTime returns a range that has no time.
-func NoTime() TimeRange { return TimeRange{FromMs: math.MaxInt64, ToMs: math.MinInt64} }
-
-// Has reports whether a time lies in the range.
-func (r TimeRange) Has(timeMs int64) bool { return timeMs >= r.FromMs && timeMs <= r.ToMs }
 
 // MergeOptions say what Merge makes. The range of sequences is that of the
 // inputs, whatever Options say, and the partition must cover theirs.
@@ -186,16 +171,6 @@ func (m *merger) mergeShard(shard uint16) error {
 	return nil
 }
 
-// sumDigests adds up the digests that the inputs have for a shard.
-func (m *merger) sumDigests(shard uint16) {
-	m.digest = 0
-	for i := range m.inputs {
-		if in := &m.inputs[i]; !in.done && in.shard == shard {
-			m.digest += in.reader.shards[in.shardAt].Digest
-		}
-	}
-}
-
 // lowestSeries returns the next series of the shard and collects the inputs that
 // have it, oldest first.
 func (m *merger) lowestSeries(shard uint16) (id uint32, ok bool) {
@@ -257,59 +232,4 @@ func (m *merger) abandon() (err error) {
 		err = errors.Join(err, m.o.FS.Remove(path.Join(m.o.Dir, m.outputs[i].Name)))
 	}
 	return err
-}
-
-// input is one segment of a merge. Its current block is decoded when needed;
-// columns then holds the samples that are left of it.
-type input struct {
-	walker
-	buffer  codec.Columns
-	columns codec.Columns // a part of buffer
-	decoded bool
-	hidden  []TimeRange
-	hours   hourRecords // of a thinned one
-	days    dayDigestWalker
-}
-
-// has reports whether the input has more of a series.
-func (in *input) has(shard uint16, id uint32) bool {
-	return !in.done && in.shard == shard && in.id() == id
-}
-
-// firstMs returns the time of the next sample.
-func (in *input) firstMs() int64 {
-	if in.decoded {
-		return in.columns.Times[0]
-	}
-	return in.block().minMs
-}
-
-// decode decodes the current block.
-func (in *input) decode() error {
-	in.buffer.Reset()
-	if err := in.walker.columns(&in.buffer); err != nil {
-		return err
-	}
-	in.columns, in.decoded = in.buffer, true
-	return nil
-}
-
-// pass moves beyond the first n samples of the decoded block.
-func (in *input) pass(n int) error {
-	if n < in.columns.Len() {
-		in.columns = columnsBetween(&in.columns, n, in.columns.Len())
-		return nil
-	}
-	in.decoded = false
-	return in.next()
-}
-
-// hides reports whether a range of time touches what is hidden in this input.
-func (in *input) hides(fromMs, toMs int64) bool {
-	for _, r := range in.hidden {
-		if r.FromMs <= toMs && fromMs <= r.ToMs {
-			return true
-		}
-	}
-	return false
 }

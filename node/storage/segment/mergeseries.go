@@ -129,13 +129,6 @@ func (m *merger) add(shard uint16, id uint32, c *codec.Columns) error {
 	return w.keep(w.section.add(c))
 }
 
-// drop takes the first n samples out of the digest.
-func (m *merger) drop(id uint32, c *codec.Columns, n int) {
-	gone := columnsBetween(c, 0, n)
-	m.digest -= digestColumns(id, &gone)
-	m.carrier.drop(&gone)
-}
-
 // copyable reports whether the whole current block may go into the output as it is
 // stored: nothing else reaches into its time, and it has the size of an output's
 // block, so that copying does not leave many small ones.

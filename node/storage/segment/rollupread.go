@@ -22,6 +22,27 @@ func (r *Reader) Rollups(dst []Rollup, shard uint16, id uint32, fromMs, toMs, wi
 	return q.dst, nil
 }
 
+// HourEnds sets first and last value, with their times, of hours of one series that Rollups has returned, one or
+// more, in order. It is for segments with Meta.HourEnds. Errors are *CorruptError, also where an hour has no ends or values
+// beyond its extremes, and *vfs.FaultError; the hours then have the ends of none.
+func (r *Reader) HourEnds(hours []Rollup, shard uint16, id uint32) error {
+	at := 0
+	err := r.eachBody(pageHourEnds, shard, id, hours[0].StartMs, hours[len(hours)-1].StartMs+HourMs-1, func(body []byte) (reason string) {
+		n, reason := setHourEnds(hours[at:], body, r.meta.Partition)
+		at += n
+		return reason
+	})
+	if err == nil && at < len(hours) {
+		err = &CorruptError{File: r.name, Part: PartRollups, Shard: shard, ID: id, Reason: "no ends of an hour"}
+	}
+	if err != nil {
+		for i := range hours {
+			hours[i].Ends = Ends{}
+		}
+	}
+	return err
+}
+
 // rollupPages returns the kind of pages that has the rollups of a width.
 func (m *Meta) rollupPages(widthMs int64) pageKind {
 	if widthMs == DayMs && m.DayRollups {

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"math"
 
 	"github.com/tickmesh/tickmesh/node/storage/codec"
@@ -108,10 +107,6 @@ func (s *sectionWriter) store(c *codec.Columns) error {
 	return nil
 }
 
-func columnsBetween(c *codec.Columns, from, to int) codec.Columns {
-	return codec.Columns{Times: c.Times[from:to], Mantissas: c.Mantissas[from:to], Scales: c.Scales[from:to]}
-}
-
 func (s *sectionWriter) flushPending() error {
 	if s.pending.Len() == 0 {
 		return nil
@@ -210,6 +205,21 @@ func (s *sectionWriter) foldRollups(c *codec.Columns, thinned bool) {
 		rest = columnsBetween(&rest, n, rest.Len())
 		s.commitPieces()
 	}
+}
+
+// storeKept writes samples of the open hour, of which the rollups tell already.
+func (s *sectionWriter) storeKept(c *codec.Columns) error {
+	s.rollups.foldKept(c)
+	return s.store(c)
+}
+
+// foldRecord takes the record of an hour into the rollups of the series.
+func (s *sectionWriter) foldRecord(r *rollupRecord) {
+	if s.rollups.moveTo(r.startMs) {
+		s.commitPieces()
+	}
+	s.rollups.foldRecord(r)
+	s.commitPieces()
 }
 
 // commitPieces begins new entries of rollups where those that are open have their size.
@@ -333,14 +343,4 @@ func (s *sectionWriter) writeCounted(directory []byte) []byte {
 	s.out.write(directory)
 	s.out.write(binary.LittleEndian.AppendUint32(nil, directoryChecksum(s.info.Shard, directory)))
 	return directory
-}
-
-// directoryChecksum covers a page directory, given in one or more parts, and whose
-// it is.
-func directoryChecksum(shard uint16, parts ...[]byte) uint32 {
-	crc := uint32(0)
-	for _, p := range parts {
-		crc = crc32.Update(crc, castagnoli, p)
-	}
-	return crc ^ uint32(shard)
 }

@@ -34,7 +34,7 @@ func newMetrics(l *Controller, registerer prometheus.Registerer) *metrics {
 		registerer.MustRegister(m.ended, m.seconds, m.slow, m.samples, m.refused,
 			gauge("running", "Queries that are running.", func() float64 { r, _ := l.places.counts(); return float64(r) }),
 			gauge("waiting", "Queries that wait for a place.", func() float64 { _, w := l.places.counts(); return float64(w) }),
-			gauge("memory_bytes", "Memory that running queries are charged for.", func() float64 { return float64(l.Bytes()) }),
+			gauge("memory_bytes", "Memory that running queries are charged for.", func() float64 { return float64(l.memory.Stats().Used) }),
 			gauge("memory_waiting", "Scans that wait for memory that other queries hold.", func() float64 { return float64(l.memory.Stats().Waiting) }))
 	}
 	return m

@@ -56,7 +56,7 @@ func New(o Options) *Cache {
 	}
 	c := &Cache{options: o}
 	c.mu.entries = map[string]*list.Element{}
-	c.metrics = newMetrics(c, o.Registerer)
+	c.metrics = newMetrics(c.size, o.Registerer)
 	return c
 }
 

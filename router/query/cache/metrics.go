@@ -7,7 +7,7 @@ type metrics struct {
 	hits, misses, changed, windows prometheus.Counter
 }
 
-func newMetrics(c *Cache, registerer prometheus.Registerer) *metrics {
+func newMetrics(size func() (entries int, bytes int64), registerer prometheus.Registerer) *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "tickmesh", Subsystem: "query_cache", Name: name, Help: help}
 	}
@@ -23,11 +23,11 @@ func newMetrics(c *Cache, registerer prometheus.Registerer) *metrics {
 	if registerer != nil {
 		registerer.MustRegister(m.hits, m.misses, m.changed, m.windows,
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts("entries", "Questions that the cache knows, those that were asked once included.")), func() float64 {
-				entries, _ := c.size()
+				entries, _ := size()
 				return float64(entries)
 			}),
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts("bytes", "Memory of the cache.")), func() float64 {
-				_, bytes := c.size()
+				_, bytes := size()
 				return float64(bytes)
 			}))
 	}

@@ -2,7 +2,6 @@ package promql
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -51,16 +50,6 @@ func (q *queryable) direct(expr parser.Expr, s span, samplesMax int) *directQuer
 		return nil
 	}
 	return &directQuery{queryable: q, aggregate: a, selector: v, ranged: q.rangedOf(v.LabelMatchers), span: s, samplesMax: samplesMax}
-}
-
-func withoutParens(expr parser.Expr) parser.Expr {
-	for {
-		p, ok := expr.(*parser.ParenExpr)
-		if !ok {
-			return expr
-		}
-		expr = p.Expr
-	}
 }
 
 // Stats returns none: an expression whose statistics are wanted is one for the engine.
@@ -115,9 +104,6 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 	return d.finish(result, matrix)
 }
 
-// expanding returns an error of what was read, in the engine's words.
-func expanding(err error) error { return fmt.Errorf("expanding series: %w", err) }
-
 // finish sets the value of the result.
 func (d *directQuery) finish(result *promql.Result, matrix promql.Matrix) *promql.Result {
 	if d.span.step > 0 || d.aggregate != nil {
@@ -148,8 +134,6 @@ func (d *directQuery) ordered(runs [][]column) []ranked {
 	}
 	return rank(runs, d.queryable.plan.order, d.queryable.parallel)
 }
-
-func (d *directQuery) offsetMs() int64 { return d.selector.OriginalOffset.Milliseconds() }
 
 // seriesChecked is how many series are taken between looks at the context.
 const seriesChecked = 64

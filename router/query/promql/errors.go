@@ -92,3 +92,6 @@ func toAPIError(ctx context.Context, err error) *apiError {
 	}
 	return answer(http.StatusUnprocessableEntity, kindExecution)
 }
+
+// expanding returns an error of what was read, in the engine's words.
+func expanding(err error) error { return fmt.Errorf("expanding series: %w", err) }

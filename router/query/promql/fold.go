@@ -49,6 +49,8 @@ func foldOf(a *parser.AggregateExpr, ranged *rangedCall) *scan.Fold {
 	return f
 }
 
+func (d *directQuery) offsetMs() int64 { return d.selector.OriginalOffset.Milliseconds() }
+
 // folded evaluates an aggregation by rows of groups. Not ok: series have to be read.
 func (d *directQuery) folded(ctx context.Context, reader *querier, g grid) (matrix promql.Matrix, notes annotations.Annotations, ok bool, err error) {
 	if _, several := reader.source.(*tenants); several || d.aggregate == nil {

@@ -63,45 +63,6 @@ type exchange struct {
 	reader    *shell.Reader
 }
 
-func newHandler(o Options) *handler {
-	o.setDefaults()
-	h := &handler{options: o, cardinalities: cardinalities{kept: map[string]*cardinality{}}, zips: newZips(), encoders: newEncoders()}
-	h.shell = shell.New(shell.Options{Dialect: dialect, ByEndpoint: true, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
-		Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer})
-	h.started = h.shell.Clock()
-	h.parser = parser.NewParser(ParserOptions(o.Experimental))
-	h.prepared = &prepared{Parser: h.parser}
-	h.engine = promql.NewEngine(promql.EngineOpts{
-		Logger: h.shell.Log, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.prepared,
-		Timeout:                  100 * 365 * 24 * time.Hour, // admission control has the time limit
-		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStepMs },
-		EnableAtModifier:         true, EnableNegativeOffset: true, EnablePerStepStats: true,
-	})
-	get := []string{http.MethodGet, http.MethodHead}
-	both := []string{http.MethodGet, http.MethodHead, http.MethodPost}
-	query := func(serve func(*exchange) error) endpoint { return endpoint{both, access.Read, true, serve, true} }
-	told := func(serve func(*exchange) error) endpoint { return endpoint{get, access.Read, false, serve, false} }
-	h.endpoints = map[string]endpoint{
-		"query": query(h.query), "query_range": query(h.queryRange),
-		"series": query(h.series), "labels": query(h.labelNames), "status/tsdb": {get, access.Read, true, h.cardinality, false},
-		"read":            {[]string{http.MethodPost}, access.Read, true, h.remoteRead, true},
-		"query_exemplars": query(h.exemplars), "export": query(h.export), "export/csv": query(h.exportCSV), "export/parquet": query(h.exportParquet),
-		"format_query": query(h.formatQuery), "parse_query": query(h.parseQuery),
-		"metadata": {get, access.Read, false, h.metadata, true}, "targets/metadata": told(h.targetMetadata), "targets": told(h.targets),
-		"rules": told(h.rules), "alerts": told(h.alerts), "alertmanagers": told(h.alertmanagers),
-		"status/buildinfo": {get, 0, false, h.buildInfo, false}, "status/runtimeinfo": {get, 0, false, h.runtimeInfo, false},
-		"status/config": {get, 0, false, h.showConfig, false}, "status/flags": {get, 0, false, h.showFlags, false},
-		"admin/tsdb/delete_series":    {[]string{http.MethodPost, http.MethodPut}, access.Admin, true, h.deleteSeries, false},
-		"admin/tsdb/clean_tombstones": {[]string{http.MethodPost, http.MethodPut}, access.Admin, false, h.cleanTombstones, false},
-	}
-	h.values = endpoint{get, access.Read, true, h.labelValues, true}
-	h.federated = endpoint{get, access.Read, true, h.federate, true}
-	return h
-}
-
-// deduplicateMs returns the interval of deduplication; 0: there is none.
-func (h *handler) deduplicateMs() int64 { return h.options.DeduplicateInterval.Milliseconds() }
-
 // find returns the endpoint of a path, and the name by which it is counted.
 func (h *handler) find(path string) (name string, e endpoint, ok bool) {
 	if path == pathFederate {
@@ -225,42 +186,6 @@ func (x *exchange) readDatabases(e endpoint) (err error) {
 	return nil
 }
 
-// invalidQuery is how Prometheus answers an expression that it does not take.
-func invalidQuery(err error) error { return invalidParameter(err, "query") }
-
-// expression parses the parameter query, which a client sent; refuse makes the answer to one that
-// is not taken.
-func (h *handler) expression(x *exchange, refuse func(error) error) (parser.Expr, error) {
-	return h.parseText(x, x.form.Get("query"), refuse)
-}
-
-// parse is expression of any text.
-func (h *handler) parse(x *exchange, text string) (parser.Expr, error) {
-	return h.parseText(x, text, invalidQuery)
-}
-
-func (h *handler) parseText(x *exchange, text string, refuse func(error) error) (parser.Expr, error) {
-	m, err := measure(text)
-	if err != nil {
-		return nil, refuse(err)
-	}
-	if err := x.entry.Take(m.Bytes()); err != nil {
-		return nil, err
-	}
-	expr, err := h.parser.ParseExpr(text)
-	if err != nil {
-		return nil, refuse(err)
-	}
-	taken := m.Bytes()
-	if err := measureLabels(m, expr); err != nil {
-		return nil, refuse(err)
-	}
-	if err := x.entry.Take(m.Bytes() - taken); err != nil {
-		return nil, err
-	}
-	return expr, x.ctx.Err()
-}
-
 // textOf returns what a request asks for, for people.
 func textOf(x *exchange) string {
 	if text := x.form.Get("query"); text != "" {
@@ -290,3 +215,6 @@ func (h *handler) fail(x *exchange, err error) int {
 	x.out.fail(api)
 	return api.status
 }
+
+// deduplicateMs returns the interval of deduplication; 0: there is none.
+func (h *handler) deduplicateMs() int64 { return h.options.DeduplicateInterval.Milliseconds() }

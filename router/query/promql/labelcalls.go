@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math"
 	"regexp/syntax"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -202,4 +205,46 @@ func (c *labelCalls) read(entry *admission.Entry, runs [][]column) error {
 	more := int64(bytes) - c.taken
 	c.taken += more
 	return entry.Take(more)
+}
+
+// groupOf returns the group that a text behind a $ stands for, as regexp.Expand reads it; -1: none.
+func groupOf(text string, names []string) int {
+	text = strings.TrimPrefix(text, "{")
+	end := strings.IndexFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if end >= 0 {
+		text = text[:end]
+	}
+	if number, err := strconv.Atoi(text); err == nil {
+		return number
+	}
+	if text == "" {
+		return -1
+	}
+	return slices.Index(names, text)
+}
+
+// groupDepth returns how many groups that capture stand in each other.
+func groupDepth(re *syntax.Regexp) (depth int) {
+	for _, sub := range re.Sub {
+		depth = max(depth, groupDepth(sub))
+	}
+	if re.Op == syntax.OpCapture {
+		depth++
+	}
+	return depth
+}
+
+// textOfArgument returns the text that is an argument of a call; "": it is none.
+func textOfArgument(call *parser.Call, at int) string {
+	if at >= len(call.Args) {
+		return ""
+	}
+	arg := call.Args[at]
+	for inner, ok := arg.(*parser.ParenExpr); ok; inner, ok = arg.(*parser.ParenExpr) {
+		arg = inner.Expr
+	}
+	if text, ok := arg.(*parser.StringLiteral); ok {
+		return text.Val
+	}
+	return ""
 }

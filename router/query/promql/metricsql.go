@@ -20,22 +20,6 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/metricsql"
 )
 
-// computed is series that were computed before, and the selector that stands for them: that with this very matcher.
-type computed struct {
-	mark *labels.Matcher
-	runs [][]column
-}
-
-// computedOf returns what a selector stands for, or nil.
-func (q *queryable) computedOf(matchers []*labels.Matcher) *computed {
-	for _, c := range q.computed {
-		if len(matchers) == 1 && matchers[0] == c.mark {
-			return c
-		}
-	}
-	return nil
-}
-
 // metricsQuery is an expression of MetricsQL that is none of PromQL. It implements metricsql.Engine by the queries of its parts.
 type metricsQuery struct {
 	handler  *handler

@@ -2,7 +2,6 @@ package promql
 
 import (
 	"log/slog"
-	"net/http"
 	"runtime"
 	"time"
 
@@ -80,14 +79,6 @@ type Metadata interface {
 	Metadata(database, metric string, limit int) []metadata.Description
 }
 
-// API is the HTTP API, and what rules of this process ask without HTTP.
-type API struct {
-	*handler
-	rulePlaces chan struct{} // one for each query of rules that runs or waits for a place among all
-}
-
-var _ http.Handler = (*API)(nil)
-
 // ParserOptions returns what the parser of expressions takes; experimental: also what Prometheus has behind
 // --enable-feature=promql-experimental-functions, promql-duration-expr, promql-extended-range-selectors and
 // promql-binop-fill-modifiers.
@@ -96,13 +87,6 @@ func ParserOptions(experimental bool) parser.Options {
 		EnableExperimentalFunctions: experimental, ExperimentalDurationExpr: experimental,
 		EnableExtendedRangeSelectors: experimental, EnableBinopFillModifiers: experimental,
 	}
-}
-
-// New returns the handler of every path below /api/v1 that reads, and of
-// admin/tsdb/delete_series. Any other path gets 404 in Prometheus' error shape.
-func New(options Options) *API {
-	h := newHandler(options)
-	return &API{h, make(chan struct{}, h.options.RulesRunningMax)}
 }
 
 func (o *Options) setDefaults() {

@@ -162,3 +162,13 @@ func (g grid) thin(toTimes []int64, toValues []float64, next *int64, times []int
 	*next = at
 	return toTimes, toValues
 }
+
+func withoutParens(expr parser.Expr) parser.Expr {
+	for {
+		p, ok := expr.(*parser.ParenExpr)
+		if !ok {
+			return expr
+		}
+		expr = p.Expr
+	}
+}

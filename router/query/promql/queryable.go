@@ -3,6 +3,7 @@ package promql
 import (
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 
@@ -29,4 +30,20 @@ func (s Selection) Queryable() storage.Queryable {
 		q.plan = planOf(s.Expr, s.Lookback)
 	}
 	return q
+}
+
+// computed is series that were computed before, and the selector that stands for them: that with this very matcher.
+type computed struct {
+	mark *labels.Matcher
+	runs [][]column
+}
+
+// computedOf returns what a selector stands for, or nil.
+func (q *queryable) computedOf(matchers []*labels.Matcher) *computed {
+	for _, c := range q.computed {
+		if len(matchers) == 1 && matchers[0] == c.mark {
+			return c
+		}
+	}
+	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"time"
-
-	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // What a server that scrapes nothing tells of these.
@@ -79,17 +77,4 @@ func (h *handler) parseQuery(x *exchange) error {
 		return err
 	}
 	return x.out.value(tree)
-}
-
-// isNil reports whether an optional part of an expression is not there.
-func isNil(expr parser.Expr) bool {
-	switch n := expr.(type) {
-	case nil:
-		return true
-	case *parser.DurationExpr:
-		return n == nil
-	case *parser.NumberLiteral:
-		return n == nil
-	}
-	return false
 }

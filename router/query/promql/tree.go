@@ -119,3 +119,16 @@ func startOrEnd(item parser.ItemType) any {
 	}
 	return item.String()
 }
+
+// isNil reports whether an optional part of an expression is not there.
+func isNil(expr parser.Expr) bool {
+	switch n := expr.(type) {
+	case nil:
+		return true
+	case *parser.DurationExpr:
+		return n == nil
+	case *parser.NumberLiteral:
+		return n == nil
+	}
+	return false
+}
