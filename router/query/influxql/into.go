@@ -52,10 +52,14 @@ func (x *execution) selectInto(s *ql.SelectStatement, out answer.Sink) error {
 	return out.Row(0, []answer.Value{answer.Integer(float64(into.written))})
 }
 
-// withoutTarget returns a SELECT that only reads.
+// withoutTarget returns a SELECT that only reads. As in InfluxDB, windows that would be filled with null have no row when rows are
+// written: count() would have a 0 there.
 func withoutTarget(s *ql.SelectStatement) *ql.SelectStatement {
 	plain := s.Clone()
 	plain.Target = nil
+	if interval, err := plain.GroupByInterval(); err == nil && interval > 0 && plain.Fill == ql.NullFill {
+		plain.Fill = ql.NoFill
+	}
 	return plain
 }
 
