@@ -24,7 +24,7 @@ import (
 func flagValues() map[string][2]string {
 	return map[string][2]string{
 		"http-addr": {":1", ":2"}, "put-addr": {":3", ":4"}, "line-addr": {":5", ""}, "graphite-addr": {":13", ":14"}, "graphite-templates": {"t.yaml", "u.yaml"}, "mqtt-file": {"m.yaml", "n.yaml"}, "udp-addr": {":7", ":8"}, "grpc-addr": {"", ":10"}, "otlp-grpc-addr": {":15", ":16"}, "metrics-addr": {":11", ":12"},
-		"udp-format": {"line", "put"}, "data-dir": {"a", "b"}, "shards": {"1", "2"}, "nodes": {"2", "3"}, "replication": {"2", "3"}, "retention": {"1d", "2d"},
+		"udp-format": {"line", "put"}, "text-fields": {"refuse", "omit"}, "data-dir": {"a", "b"}, "shards": {"1", "2"}, "nodes": {"2", "3"}, "replication": {"2", "3"}, "retention": {"1d", "2d"},
 		"wal-sync": {"interval", "off"}, "wal-sync-interval": {"2s", "3s"}, "checkpoint-bytes": {"1MiB", "2MiB"},
 		"flush-interval": {"1m", "2m"}, "wal-file-bytes": {"1MiB", "2MiB"}, "page-file-bytes": {"1MiB", "2MiB"}, "digest-interval": {"5h", "6h"}, "forget-series": {"true", "false"}, "exemplar-bytes": {"0", "1MiB"},
 		"series-max": {"1", "2"}, "series-per-second-max": {"1", "2"}, "line-bytes-max": {"1KiB", "2KiB"},

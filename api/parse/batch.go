@@ -34,6 +34,9 @@ const (
 	TagsMaxDefault      = 64
 	KeyBytesMaxDefault  = 16 << 10
 	ErrorsMaxDefault    = 1000
+	// JSONLineBytesMax is what servers take as a line of JSONLines where LineBytesMax is less: each one that
+	// /api/v1/export writes is shorter, whatever its values, times and labels are.
+	JSONLineBytesMax = 1 << 20
 )
 
 // WithDefaults fills in what is not set.

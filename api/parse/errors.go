@@ -15,7 +15,7 @@ const (
 	KindSyntax      Kind = iota // the line is not of the protocol
 	KindValue                   // a number or a time cannot be read
 	KindLimit                   // longer or more than the limits allow
-	KindUnsupported             // understood, but not stored (native histograms)
+	KindUnsupported             // understood, but not stored (native histograms, text)
 	KindRefused                 // the storage refused the series
 )
 
@@ -41,7 +41,7 @@ func (e *LineError) Error() string { return string(e.AppendTo(nil)) }
 // AppendTo appends the message as the protocol words it:
 //
 //	FormPut     put: illegal argument: … (line '<line>')   (or "invalid value", "Please throttle writes")
-//	FormLine    unable to parse '<line>': …
+//	FormLine    unable to parse '<line>': …         (or "unable to store", of text)
 //	FormJSON    the detail alone, the datapoint being beside it in the answer
 //	FormLabels  series <number>: …
 //	FormText    line <number>: … (line '<line>')
@@ -61,7 +61,11 @@ func (e *LineError) AppendTo(dst []byte) []byte {
 		if e.Kind == KindRefused {
 			break
 		}
-		dst = append(dst, "unable to parse '"...)
+		verb := "unable to parse '"
+		if e.Kind == KindUnsupported {
+			verb = "unable to store '"
+		}
+		dst = append(dst, verb...)
 		dst = append(appendExcerpt(dst, e.Text, ExcerptBytesMax), "': "...)
 	case FormLabels:
 		dst = appendPlace(dst, "series ", e.Number)

@@ -29,7 +29,7 @@ func JSONLines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	}
 	p := jsonLineParser{b: b, limits: o.Limits.WithDefaults()}
 	p.run = labelRun{b: b, keyBytesMax: p.limits.KeyBytesMax}
-	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax, number: o.LinesBefore}
+	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax, remedy: jsonLineRemedy, number: o.LinesBefore}
 	at, err := stream.lines(o.Partial, func(line Span) error { return p.line(stream.number, line) })
 	if err != nil {
 		b.Reset()
@@ -37,6 +37,8 @@ func JSONLines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	}
 	return stream.rest(b, FormLabels, at, p.limits.ErrorsMax), nil
 }
+
+const jsonLineRemedy = "; an export with max_rows_per_line has shorter ones"
 
 // jsonLineParser holds what the parse of one body needs at hand.
 type jsonLineParser struct {
@@ -76,7 +78,7 @@ func (p *jsonLineParser) line(number uint32, text Span) error {
 // series reads the members of a line, its labels and its samples.
 func (p *jsonLineParser) series(l *Line, content []byte) (fault, error) {
 	if len(content) > p.limits.LineBytesMax {
-		return fault{KindLimit, lineTooLong(p.limits.LineBytesMax) + "; an export with max_rows_per_line has shorter ones"}, nil
+		return fault{KindLimit, lineTooLong(p.limits.LineBytesMax) + jsonLineRemedy}, nil
 	}
 	p.metric, p.values, p.timestamps = jsonValue{}, jsonValue{}, jsonValue{}
 	s := jsonScanner{b: content}

@@ -17,6 +17,8 @@ type LineOptions struct {
 	// InsideLine reports that the body starts inside a line that was refused for
 	// its length; everything up to the first newline is skipped.
 	InsideLine bool
+	// RefuseText reports that strings are errors of their lines, whose other fields are taken all the same.
+	RefuseText bool
 }
 
 // Rest describes what is left of a stream's bytes after a partial parse.
@@ -30,7 +32,7 @@ type Rest struct {
 // with these differences:
 //
 //   - integers, unsigned integers and booleans become numbers; strings are
-//     checked and counted, and make no point
+//     checked and counted, or refused by RefuseText, and make no point
 //   - unsigned integers (suffix u) are always on
 //   - a carriage return before the newline is taken off
 //   - timestamps are rounded down to milliseconds
@@ -51,6 +53,8 @@ func Lines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 		precision: o.Precision,
 		limits:    o.Limits.WithDefaults(),
 		noTimeMs:  o.Precision.truncateMs(o.NowMs),
+
+		refuseText: o.RefuseText,
 	}
 	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax, number: o.LinesBefore}
 	at := stream.start()
@@ -116,6 +120,9 @@ type lineParser struct {
 	stampMs           int64
 
 	fastStrings int // strings that fastFields has skipped
+
+	refuseText bool
+	firstText  []byte // the name of the first field of a line that holds a string, as it is written
 }
 
 // addLine appends the line of the points from first on. Same says that its field

@@ -29,9 +29,9 @@ func (p *lineParser) fast(at int) (next int, ok bool) {
 	if i-at > p.limits.LineBytesMax {
 		return 0, false
 	}
-	if p.fastStrings > 0 && p.b.keys.readLine(pad[at:headEnd]).detail != "" {
+	if p.fastStrings > 0 && (p.refuseText || p.b.keys.readLine(pad[at:headEnd]).detail != "") {
 		// The line will be refused when its key is built, and its strings must
-		// not count as skipped then.
+		// not count as skipped then; or they are errors themselves.
 		return 0, false
 	}
 	points := p.points[first:count]

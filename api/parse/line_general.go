@@ -51,6 +51,7 @@ func (p *lineParser) general(start, stop int) {
 	text.Start = uint32(at)
 	text.End = uint32(len(line))
 	first, strings := p.count, b.SkippedStrings
+	p.firstText = nil
 	headEnd := p.headEnd(line, at)
 	var wrong fault
 	if stop-start > p.limits.LineBytesMax {
@@ -70,6 +71,21 @@ func (p *lineParser) general(start, stop int) {
 	if p.count > first {
 		p.addLine(Span{uint32(at), uint32(headEnd)}, text, first, false)
 	}
+	if p.refuseText && b.SkippedStrings > strings {
+		l := Line{Text: text, Number: p.number, Form: FormLine}
+		b.AddError(&l, b.SkippedStrings-strings, KindUnsupported, textRefused(p.firstText, b.SkippedStrings-strings), p.limits.ErrorsMax)
+		b.SkippedStrings = strings
+	}
+}
+
+// textRefused words the error of a line that has so many fields of text.
+func textRefused(name []byte, fields int) string {
+	const remedy = "values are numbers: leave text out, or send it as a tag"
+	first := strconv.Quote(string(name[:min(len(name), excerptBytesMaxPut)]))
+	if fields == 1 {
+		return "the field " + first + " is text, and " + remedy
+	}
+	return "the fields " + first + " and " + strconv.Itoa(fields-1) + " more are text, and " + remedy
 }
 
 func skipBlanks(line []byte, i int) int {
@@ -142,6 +158,9 @@ func (p *lineParser) generalFields(line []byte, i int) (int, fault) {
 			return end, wrong
 		}
 		if isString {
+			if p.firstText == nil {
+				p.firstText = line[nameStart:nameEnd]
+			}
 			p.b.SkippedStrings++
 		} else {
 			p.addPoint(nameStart, nameEnd, escaped, number)

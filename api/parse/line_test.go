@@ -17,9 +17,11 @@ type refLine struct {
 	o      LineOptions
 	result result
 	number int
+	// refused are the strings that are errors, of which a line has one for all of its.
+	refused int
 }
 
-func referenceLines(body string, o LineOptions) result {
+func referenceLines(body string, o LineOptions) (_ result, refused int) {
 	r := refLine{o: o}
 	line := 1
 	for len(body) > 0 {
@@ -30,7 +32,7 @@ func referenceLines(body string, o LineOptions) result {
 		r.line(text)
 		body = body[min(end+1, len(body)):]
 	}
-	return r.result
+	return r.result, r.refused
 }
 
 func refLineEnd(s string) int {
@@ -72,6 +74,11 @@ func (r *refLine) line(text string) {
 		return
 	}
 	r.result.points = append(r.result.points, points...)
+	if skipped > 0 && r.o.RefuseText {
+		r.result.errors = append(r.result.errors, r.number)
+		r.refused += skipped
+		return
+	}
 	r.result.strings += skipped
 }
 
@@ -273,7 +280,7 @@ func (r *refLine) time(s string) (int64, bool) {
 
 // checkLines parses a body in every way and compares with the reference.
 func checkLines(t interface{ Fatalf(string, ...any) }, body string, o LineOptions) {
-	want := referenceLines(body, o)
+	want, refused := referenceLines(body, o)
 	for _, memory := range []func(string) []byte{withRoom, exact} {
 		var b Batch
 		rest, err := Lines(&b, memory(body), o)
@@ -284,6 +291,15 @@ func checkLines(t interface{ Fatalf(string, ...any) }, body string, o LineOption
 			t.Fatalf("%q: %s (errors %v)", body, d, messages(&b))
 		}
 		checkShapes(t, &b)
+		unsupported := 0
+		for i := range b.Errors {
+			if b.Errors[i].Kind == KindUnsupported {
+				unsupported += b.Errors[i].Points
+			}
+		}
+		if unsupported != refused {
+			t.Fatalf("%q: %d strings refused, want %d", body, unsupported, refused)
+		}
 	}
 }
 
@@ -336,9 +352,10 @@ var lineSeeds = []string{
 func FuzzLines(f *testing.F) {
 	for i, s := range lineSeeds {
 		f.Add(s, byte(i))
+		f.Add(s, byte(128+i))
 	}
 	f.Fuzz(func(t *testing.T, body string, precision byte) {
-		checkLines(t, body, LineOptions{Precision: Precision(precision % 7), NowMs: -1234567})
+		checkLines(t, body, LineOptions{Precision: Precision(precision % 7), NowMs: -1234567, RefuseText: precision >= 128})
 	})
 }
 
@@ -376,7 +393,7 @@ func drawLine(t *rapid.T) string {
 func TestLinesAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.Custom(drawLine), 1, 8).Draw(t, "lines")
-		o := LineOptions{Precision: Precision(rapid.IntRange(0, 6).Draw(t, "precision")), NowMs: rapid.Int64Range(-1e12, 2e12).Draw(t, "now")}
+		o := LineOptions{Precision: Precision(rapid.IntRange(0, 6).Draw(t, "precision")), NowMs: rapid.Int64Range(-1e12, 2e12).Draw(t, "now"), RefuseText: rapid.Bool().Draw(t, "refuse text")}
 		checkLines(t, strings.Join(lines, "\n")+rapid.SampledFrom([]string{"", "\n"}).Draw(t, "end"), o)
 	})
 }
@@ -444,7 +461,7 @@ func TestLineErrors(t *testing.T) {
 func TestLinesInPieces(t *testing.T) {
 	stream := "m,t=v a=1,b=2 17\nbad\n\nm s=\"x\ny\",v=3\n# c\n" + strings.Repeat("x", 100) + " a=1\nm a=4\nm a=5\n"
 	o := LineOptions{Partial: true, Limits: Limits{LineBytesMax: 60}}
-	want := referenceLines(strings.Replace(stream, strings.Repeat("x", 100)+" a=1", "toolong", 1), LineOptions{})
+	want, _ := referenceLines(strings.Replace(stream, strings.Repeat("x", 100)+" a=1", "toolong", 1), LineOptions{})
 	for piece := 1; piece <= len(stream); piece++ {
 		var all result
 		var held []byte

@@ -10,6 +10,7 @@ type stream struct {
 	body         []byte
 	inside       bool
 	lineBytesMax int
+	remedy       string // what the error of a line that is too long ends with
 	number       uint32 // of the current line, from 1; before the first one that of the line before
 }
 
@@ -56,7 +57,7 @@ func (s *stream) rest(b *Batch, form Form, at, errorsMax int) Rest {
 		excerpt := Span{uint32(at), uint32(at + ExcerptBytesMax)}
 		excerpt.End = min(excerpt.End, uint32(len(s.body)))
 		l := Line{Text: excerpt, Number: s.number, Form: form}
-		b.AddError(&l, 1, KindLimit, lineTooLong(s.lineBytesMax), errorsMax)
+		b.AddError(&l, 1, KindLimit, lineTooLong(s.lineBytesMax)+s.remedy, errorsMax)
 		return Rest{Consumed: len(s.body), Lines: s.number, InsideLine: true}
 	}
 	lines := s.number

@@ -45,7 +45,7 @@ type body struct {
 const (
 	bodyBytesFirst = 16 << 10 // of a buffer
 	bodyBytesKept  = 1 << 20  // larger buffers are given to the collector
-	// bodyChunkBytes is the least size of a chunk; it has at least two of the longest lines.
+	// bodyChunkBytes is the least size of a chunk; it has at least two of the longest lines, but for those of an import.
 	bodyChunkBytes = 512 << 10
 	// parserSlack is the room behind a body that lets the parser read whole words.
 	parserSlack = 16
@@ -99,13 +99,14 @@ func (b *body) begin(ctx context.Context, request *fasthttp.RequestCtx, m manner
 
 func (b *body) chunkBytes() int { return max(bodyChunkBytes, 2*b.limits.Line.LineBytesMax) }
 
-// next forgets so many bytes of the content and returns the rest of it with what follows.
+// next forgets so many bytes of the content and returns the rest of it with what follows: at least as much again, as a line
+// may be longer than a chunk is by itself.
 func (b *body) next(ctx context.Context, consumed int) (content []byte, more bool, err error) {
 	b.forgotten += consumed
 	held := *b.held
 	held = held[:copy(held, held[consumed:])]
 	ended, err := false, error(nil)
-	*b.held, ended, err = b.fill(ctx, held, b.input, b.chunkBytes())
+	*b.held, ended, err = b.fill(ctx, held, b.input, max(b.chunkBytes(), 2*len(held)))
 	if most := b.limits.BodyBytesDecodedMax; err == nil && b.held == &b.decoded && b.forgotten+len(b.decoded) > most {
 		err = tooLarge(most, flagDecodedBytes)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/ingest/refusal"
@@ -119,6 +120,74 @@ func TestChunksCountLines(t *testing.T) {
 		response, text := r.post(t, request(c.target, body))
 		if response.StatusCode != 400 || !strings.HasPrefix(text, fmt.Sprintf("%s %d: ", c.place, lines+1)) || !strings.Contains(text, fmt.Sprintf("\n%s %d: ", c.place, lines+3)) {
 			t.Errorf("%s: %d %.300s", c.target, response.StatusCode, text)
+		}
+	}
+}
+
+// jsonLine returns a line of an import with so many bytes, of samples from a time on.
+func jsonLine(metric string, firstMs int64, bytes int) (line string, samples int) {
+	const each = len("-1.234567890123456e-300,") + len("1700000000000,")
+	frame := len(`{"metric":{"__name__":"m"},"values":[],"timestamps":[]}`) - 2
+	samples = (bytes - frame) / each
+	values, times := make([]string, samples), make([]string, samples)
+	for i := range samples {
+		values[i], times[i] = "-1.234567890123456e-300", fmt.Sprint(firstMs+int64(i))
+	}
+	line = `{"metric":{"__name__":"` + metric + `"},"values":[` + strings.Join(values, ",") + `],"timestamps":[` + strings.Join(times, ",") + `]}`
+	return line + strings.Repeat(" ", bytes-len(line)-1) + "\n", samples
+}
+
+// An import takes lines as long as an export writes them, whatever --line-bytes-max is, in little memory; one that is longer is refused alone.
+func TestImportOfLongLines(t *testing.T) {
+	var body strings.Builder
+	points, ms := 0, int64(1_700_000_000_000)
+	add := func(bytes int) {
+		line, samples := jsonLine("m", ms, bytes)
+		body.WriteString(line)
+		ms += int64(samples)
+		if bytes <= parse.JSONLineBytesMax {
+			points += samples
+		}
+	}
+	for _, bytes := range []int{100, 300_000, 65_537, 1_000_000, 1_000_000, 70_000, parse.JSONLineBytesMax, 200} {
+		add(bytes)
+	}
+	lines := 8
+	good, goodPoints := body.String(), points
+	add(parse.JSONLineBytesMax + bodyChunkBytes + 2)
+	add(300)
+	for _, c := range []struct {
+		name, body string
+		gzip       bool
+		bad        int // the line that is refused; 0: none
+	}{
+		{"one long", strings.SplitAfterN(good, "\n", 3)[1], false, 0},
+		{"many", good, false, 0},
+		{"many, compressed", good, true, 0},
+		{"one too long", body.String(), false, lines + 1},
+		{"one too long, compressed", body.String(), true, lines + 1},
+	} {
+		r := start(t, func(o *Options) { smallMemory(o); o.Limits.Line.LineBytesMax = 64 << 10 })
+		headers := []string{}
+		if c.gzip {
+			c.body, headers = gzipped(c.body), []string{"Content-Encoding", "gzip"}
+		}
+		status, text := r.postLong(t, "/api/v1/import", c.body, false, headers...)
+		want, answer := goodPoints, ""
+		switch {
+		case c.name == "one long":
+			_, want = jsonLine("m", 0, 300_000)
+		case c.bad > 0:
+			want, answer = points, fmt.Sprintf("series %d: line is longer than 1048576 bytes; an export with max_rows_per_line has shorter ones\n", c.bad)
+		}
+		if status != 204 && (c.bad == 0 || status != 400) || text != answer {
+			t.Errorf("%s: %d %.300s", c.name, status, text)
+		}
+		if r.total() != want {
+			t.Errorf("%s: %d points of %d are stored", c.name, r.total(), want)
+		}
+		if refused := r.budgets.Writes.Stats().Refused; refused != 0 {
+			t.Errorf("%s: %d refusals of memory", c.name, refused)
 		}
 	}
 }

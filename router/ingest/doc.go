@@ -24,7 +24,7 @@
 //
 // A point is counted once: accepted, refused (with a reason that the client is
 // told where the protocol has a way to), skipped (text where a number is needed; the header
-// X-Tickmesh-Text-Fields of an answer counts such fields of line protocol)
+// X-Tickmesh-Text-Fields of an answer counts such fields of line protocol, which Options.RefuseText has refused)
 // or failed (the write as a whole gave an error). The four add up to the points
 // that were read. A line that is none of its protocol counts as one refused point;
 // a telnet command is no point.

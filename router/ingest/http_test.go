@@ -243,6 +243,37 @@ func TestTextFieldsAreCounted(t *testing.T) {
 	}
 }
 
+// Text that is refused is told of as a part of the write, with its place and what to do; the other fields are written.
+func TestTextFieldsRefused(t *testing.T) {
+	const first = `unable to store 'm a=\"x\",b=1,c=\"y\" 1700000000000000000': the fields \"a\" and 1 more are text, and values are numbers: leave text out, or send it as a tag`
+	const second = `unable to store 'm ä=\"x\" 1700000001000000000': the field \"ä\" is text, and values are numbers: leave text out, or send it as a tag`
+	text := "m a=\"x\",b=1,c=\"y\" 1700000000000000000\nm ä=\"x\" 1700000001000000000\nm d=t,e=false 1700000002000000000\n"
+	written := []string{`d/m{_field=b} 1700000000000 1`, `d/m{_field=d} 1700000002000 1`, `d/m{_field=e} 1700000002000 0`}
+	for _, c := range []struct {
+		target, body, want string
+		status             int
+		stored             []string
+	}{
+		{"/write?db=d", text, `{"error":"partial write: ` + first + `\n` + second + ` dropped=3"}` + "\n", 400, written},
+		{"/write?db=d", strings.Split(text, "\n")[1], `{"error":"partial write: ` + second + ` dropped=1"}` + "\n", 400, nil},
+		{"/write?db=d", strings.Split(text, "\n")[2], "", 204, written[1:]},
+		{"/api/v2/write?bucket=d", text, `{"code":"invalid","message":"partial write: ` + first + `\n` + second + ` dropped=3"}`, 400, written},
+		{"/api/write?db=d", text, `{"error":"partial write: ` + first + `\n` + second + ` dropped=3"}` + "\n", 400, written},
+	} {
+		r := start(t, func(o *Options) { o.RefuseText = true })
+		response, answer := r.post(t, request(c.target, c.body))
+		if got := response.Header.Get("X-Tickmesh-Text-Fields"); response.StatusCode != c.status || answer != c.want || got != "" {
+			t.Errorf("%s: %d %q\n got %s\nwant %s", c.target, response.StatusCode, got, answer, c.want)
+		}
+		equalLines(t, c.target, r.stored(), c.stored)
+	}
+	r := start(t, func(o *Options) { o.RefuseText = true })
+	if got, want := exchange(t, r.Addresses().Line, "m a=\"x\",b=1 1700000000\n"), "unable to store 'm a=\"x\",b=1 1700000000': the field \"a\" is text, and values are numbers: leave text out, or send it as a tag\n"; got != want {
+		t.Errorf("the line port\n got %q\nwant %q", got, want)
+	}
+	equalLines(t, "the line port", r.stored(), []string{"m{_field=b} 1700000000000 1"})
+}
+
 // Series that the storage refuses are refused to the client; the rest is written.
 func TestRefusedSeries(t *testing.T) {
 	for target, want := range map[string]string{

@@ -21,8 +21,8 @@ const (
 	headerInfluxBuild   = "X-Influxdb-Build"
 	headerInfluxError   = "X-Influxdb-Error"
 	headerInflux2Error  = "X-Platform-Error-Code"
-	// headerTextFields counts the fields that were left out because they hold text, which is no error: collectors
-	// send such beside numbers, and drop all of what was refused in part.
+	// headerTextFields counts the fields that were left out because they hold text, which is no error without
+	// Options.RefuseText: collectors send such beside numbers, and some drop all of what was refused in part.
 	headerTextFields = "X-Tickmesh-Text-Fields"
 	contentInflux    = "application/json"
 )
@@ -61,7 +61,7 @@ func (f *front) parseLines(request *fasthttp.RequestCtx, fl *inFlightWrite, body
 	}
 	rest, err := parse.Lines(&fl.worker.batch, body, parse.LineOptions{
 		Limits: f.options.Limits.Line, Precision: precision, NowMs: f.options.Clock().UnixMilli(),
-		Partial: fl.chunk.more, InsideLine: fl.chunk.insideLine,
+		Partial: fl.chunk.more, InsideLine: fl.chunk.insideLine, RefuseText: f.options.RefuseText,
 	})
 	fl.chunk.rest = rest
 	return err
@@ -78,7 +78,9 @@ func influxMessage(dst []byte, b *parse.Batch, r result, err error) []byte {
 	case b.ErrorsTotal == 0:
 		return dst
 	}
-	partial := r.accepted > 0 || slices.ContainsFunc(b.Errors, func(e parse.LineError) bool { return e.Kind == parse.KindRefused })
+	partial := r.accepted > 0 || slices.ContainsFunc(b.Errors, func(e parse.LineError) bool {
+		return e.Kind == parse.KindRefused || e.Kind == parse.KindUnsupported
+	})
 	if partial {
 		dst = append(dst, "partial write: "...)
 	}

@@ -84,6 +84,10 @@ type Options struct {
 	// same, tell who they are. Empty: all labels are kept.
 	ReplicaLabel string
 
+	// RefuseText: fields of line protocol that hold text are refused, and the others of their lines written. Otherwise
+	// text is left out and counted.
+	RefuseText bool
+
 	// Exemplars takes those of writes whose samples are written. Nil: they are left out.
 	Exemplars ExemplarWriter
 

@@ -237,7 +237,7 @@ func (s *stream) process(chunk []byte) {
 				})
 			default:
 				rest, err = parse.Lines(b, chunk, parse.LineOptions{
-					Limits: limits, Partial: true, InsideLine: insideLine, Precision: parse.PrecisionGuess, NowMs: nowMs,
+					Limits: limits, Partial: true, InsideLine: insideLine, Precision: parse.PrecisionGuess, NowMs: nowMs, RefuseText: s.options.RefuseText,
 				})
 			}
 			s.insideLine = rest.InsideLine

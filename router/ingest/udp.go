@@ -132,7 +132,7 @@ func (d *datagrams) write(lines []byte) {
 		denied: func(err error) { d.log.Warn("datagrams dropped", "error", err) },
 		parse: func(b *parse.Batch) (err error) {
 			if d.options.UDP.Format == UDPLine {
-				_, err = parse.Lines(b, lines, parse.LineOptions{Limits: limits, Precision: parse.PrecisionGuess, NowMs: nowMs})
+				_, err = parse.Lines(b, lines, parse.LineOptions{Limits: limits, Precision: parse.PrecisionGuess, NowMs: nowMs, RefuseText: d.options.RefuseText})
 			} else {
 				_, err = parse.Puts(b, lines, parse.PutOptions{Limits: limits, Bare: true})
 			}

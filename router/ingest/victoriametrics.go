@@ -33,7 +33,9 @@ func (f *front) lineOptions(fl *inFlightWrite) parse.LineOptions {
 
 // parseImport takes the body of /api/v1/import, or a chunk of it.
 func (f *front) parseImport(_ *fasthttp.RequestCtx, fl *inFlightWrite, body []byte) (err error) {
-	fl.chunk.rest, err = parse.JSONLines(&fl.worker.batch, body, f.lineOptions(fl))
+	o := f.lineOptions(fl)
+	o.Limits.LineBytesMax = max(o.Limits.LineBytesMax, parse.JSONLineBytesMax)
+	fl.chunk.rest, err = parse.JSONLines(&fl.worker.batch, body, o)
 	return err
 }
 

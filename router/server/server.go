@@ -267,7 +267,7 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 		Logger: logger, Registerer: registry, Build: ingest.Build(process.CurrentBuild()),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, GraphiteDatabase: s.graphiteDatabase, DatabaseFromHeader: s.fromHeader(),
-		DatabasesJoined: s.databasesJoined, ReplicaLabel: s.replicaLabel,
+		DatabasesJoined: s.databasesJoined, ReplicaLabel: s.replicaLabel, RefuseText: s.textFields.Value == textRefuse,
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(requests.lineBytes), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
 			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),

@@ -14,7 +14,7 @@ import (
 type Listeners struct {
 	HTTPAddr, PutAddr, LineAddr, GraphiteAddr, UDPAddr, GRPCAddr, OTLPAddr settings.Address
 	MetricsAddr                                                            settings.Address // of metrics and health alone
-	udpFormat                                                              settings.Choice
+	udpFormat, textFields                                                  settings.Choice
 	graphiteTemplates                                                      string // path of a file
 	mqttFile                                                               string // the same
 }
@@ -31,11 +31,19 @@ func (s *Listeners) Define(f *pflag.FlagSet) {
 	f.Var(&s.UDPAddr, "udp-addr", "UDP: lines, one or more in a datagram (default off)")
 	s.udpFormat = settings.Choice{Value: "put", Words: []string{"put", "line"}}
 	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
+	s.textFields = settings.Choice{Value: textOmit, Words: []string{textOmit, textRefuse}}
+	f.Var(&s.textFields, "text-fields", "text in line protocol, which is not stored: leave it out and count it, or answer with an error beside what is written")
 	f.Var(&s.GRPCAddr, "grpc-addr", "gRPC: the API of the client libraries and commands, health")
 	f.Var(&s.OTLPAddr, "otlp-grpc-addr", "gRPC: OpenTelemetry metrics, usually at :4317 (default off)")
 	f.Var(&s.MetricsAddr, flagMetrics, "HTTP: metrics and health alone, by the sign-in and TLS of --http-addr (default off)")
-	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "graphite-addr", "graphite-templates", "mqtt-file", "udp-addr", "udp-format", "grpc-addr", "otlp-grpc-addr", flagMetrics)
+	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "graphite-addr", "graphite-templates", "mqtt-file", "udp-addr", "udp-format", "text-fields", "grpc-addr", "otlp-grpc-addr", flagMetrics)
 }
+
+// Words of --text-fields.
+const (
+	textOmit   = "omit"
+	textRefuse = "refuse"
+)
 
 // listenerFlag is a flag that names an address.
 type listenerFlag struct {

@@ -3,6 +3,7 @@ package influxql
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	ql "github.com/influxdata/influxql"
@@ -86,12 +87,44 @@ func (x *execution) newCatalogue(database string, where ql.Expr) (*catalogue, er
 	if err := compile.CheckCondition(expr); err != nil {
 		return nil, err
 	}
+	if err := checkTagCondition(expr); err != nil {
+		return nil, err
+	}
 	c := &catalogue{x: x, database: database, condition: load.SplitCondition(expr, &load.Measurement{})}
 	if c.condition.Rest == nil {
 		return c, nil
 	}
 	c.decide, err = load.NewEvaluator(c.condition.Rest, load.Variables(&c.names))
 	return c, err
+}
+
+// checkTagCondition refuses comparisons that no tag meets, of which nobody would hear otherwise. The errors begin as InfluxDB's.
+func checkTagCondition(expr ql.Expr) error {
+	switch expr := expr.(type) {
+	case *ql.ParenExpr:
+		return checkTagCondition(expr.Expr)
+	case *ql.BinaryExpr:
+		if expr.Op == ql.AND || expr.Op == ql.OR {
+			if err := checkTagCondition(expr.LHS); err != nil {
+				return err
+			}
+			return checkTagCondition(expr.RHS)
+		}
+		ref, ok := expr.LHS.(*ql.VarRef)
+		if !ok {
+			return nil
+		}
+		switch expr.Op {
+		case ql.LT, ql.LTE, ql.GT, ql.GTE:
+			return fmt.Errorf("invalid tag comparison operator: %s: WHERE is about tags here, and their values are texts: use =, !=, =~ or !~", expr)
+		case ql.EQ, ql.NEQ:
+			switch expr.RHS.(type) {
+			case *ql.NumberLiteral, *ql.IntegerLiteral, *ql.UnsignedLiteral, *ql.BooleanLiteral:
+				return fmt.Errorf("right side of '%s' must be a tag value string: %s: WHERE is about tags here, and their values are texts: write %s %s '%s'", expr.Op, expr, ref, expr.Op, expr.RHS)
+			}
+		}
+	}
+	return nil
 }
 
 // isAll reports whether the condition leaves nothing out.

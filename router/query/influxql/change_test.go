@@ -61,6 +61,7 @@ func TestDeletes(t *testing.T) {
 		{"DROP SERIES FROM cpu WHERE host = 'b' OR dc = 'z'", "", []string{a0, a1, mem}},
 		{"DROP SERIES FROM cpu WHERE time > 0", "DROP SERIES doesn't support time in WHERE clause", []string{a0, b0, a1, mem}},
 		{"DROP SERIES FROM cpu WHERE f > 1", "fields not supported in WHERE clause during deletion", []string{a0, b0, a1, mem}},
+		{"DROP SERIES FROM cpu WHERE host = 'a' OR dc >= 'x'", "invalid tag comparison operator: dc \\u003e= 'x': WHERE is about tags here, and their values are texts: use =, !=, =~ or !~", []string{a0, b0, a1, mem}},
 		{"DELETE FROM cpu WHERE time < '2000-01-01T01:00:00Z'", "", []string{a1, mem}},
 		{"DELETE FROM cpu WHERE host = 'a' AND time >= '2000-01-01T00:30:00Z'", "", []string{a0, b0, mem}},
 		{"DELETE WHERE time <= '2000-01-01T00:00:00Z'", "", []string{a1}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	ql "github.com/influxdata/influxql"
@@ -49,7 +50,7 @@ func (x *execution) insert(s *ql.SelectStatement) (written int64, err error) {
 	}
 	defer x.Entry.Give(2 * intoBytesMax)
 	target := s.Target.Measurement
-	into := &insertion{execution: x, database: x.on(target.Database), measurement: target.Name}
+	into := &insertion{execution: x, database: x.on(target.Database), measurement: target.Name, named: namedByTop(s)}
 	err = x.selectRows(withoutTarget(s), into)
 	if err == nil {
 		err = into.write()
@@ -60,18 +61,41 @@ func (x *execution) insert(s *ql.SelectStatement) (written int64, err error) {
 	return into.written, nil
 }
 
-// withoutTarget returns a SELECT that only reads.
+// withoutTarget returns a SELECT that only reads. As in InfluxDB, windows that would be filled with null have no row when rows are
+// written: count() would have a 0 there.
 func withoutTarget(s *ql.SelectStatement) *ql.SelectStatement {
 	plain := s.Clone()
 	plain.Target = nil
+	if interval, err := plain.GroupByInterval(); err == nil && interval > 0 && plain.Fill == ql.NullFill {
+		plain.Fill = ql.NoFill
+	}
 	return plain
 }
 
-// insertion takes the rows of a SELECT as points: tags that are grouped by stay tags, columns become fields.
+// namedByTop returns the columns that are there because top() or bottom() names them.
+func namedByTop(s *ql.SelectStatement) []string {
+	var all []string
+	for _, f := range s.Fields {
+		call, ok := f.Expr.(*ql.Call)
+		if !ok || !isTopBottom(call) || len(call.Args) < 2 {
+			continue
+		}
+		for _, argument := range call.Args[1 : len(call.Args)-1] {
+			if ref, ok := argument.(*ql.VarRef); ok {
+				all = append(all, ref.Val)
+			}
+		}
+	}
+	return all
+}
+
+// insertion takes the rows of a SELECT as points: tags that are grouped by, or named by top() and bottom(), stay tags,
+// other columns become fields.
 type insertion struct {
 	*execution
 	database    string
-	measurement string // empty: that of the rows
+	measurement string   // empty: that of the rows
+	named       []string // columns that are tags where they hold text
 
 	fields  []field // of the open series
 	rows    int64   // that are gathered
@@ -79,12 +103,16 @@ type insertion struct {
 	bytes   int    // that are gathered
 	request []byte // of series that are closed
 	message []byte // memory of one message
+	tags    []byte // memory of setTags
 }
 
 // field is a column of the open series.
 type field struct {
 	name    string
-	labels  []byte // encoded
+	named   bool   // by top() or bottom()
+	grouped bool   // the rows are grouped by it, too
+	labels  []byte // encoded: those of all rows, and of the rows that samples are of
+	common  int    // bytes of labels of all rows
 	samples []byte // encoded
 }
 
@@ -101,9 +129,10 @@ func (i *insertion) Series(h *answer.Head) error {
 	}
 	i.fields = make([]field, len(columns))
 	for n, column := range columns {
-		f := field{name: column}
+		f := field{name: column, named: slices.Contains(i.named, column)}
 		f.labels = i.appendLabel(f.labels, "__name__", name)
 		for _, tag := range h.Tags {
+			f.grouped = f.grouped || tag.Key == column
 			if tag.Value != "" {
 				f.labels = i.appendLabel(f.labels, tag.Key, tag.Value)
 			}
@@ -111,17 +140,36 @@ func (i *insertion) Series(h *answer.Head) error {
 		if column != load.ValueField {
 			f.labels = i.appendLabel(f.labels, series.FieldTagName, column)
 		}
+		f.common = len(f.labels)
 		i.fields[n] = f
 	}
 	return nil
 }
 
+// setTags gives the texts of columns that top() and bottom() name to the series of a row, as tags.
+func (i *insertion) setTags(values []answer.Value) {
+	i.close()
+	i.tags = i.tags[:0]
+	for n, v := range values {
+		if f := &i.fields[n]; f.named && !f.grouped && v.Kind == answer.KindString && v.Text != "" {
+			i.tags = i.appendLabel(i.tags, f.name, v.Text)
+		}
+	}
+	for n := range i.fields {
+		f := &i.fields[n]
+		f.labels = append(f.labels[:f.common], i.tags...)
+	}
+}
+
 // Row implements answer.Sink.
 func (i *insertion) Row(timeNs int64, values []answer.Value) error {
+	if len(i.named) > 0 {
+		i.setTags(values)
+	}
 	present := false
 	for n, v := range values {
 		switch {
-		case v.Kind == answer.KindNull:
+		case v.Kind == answer.KindNull, i.fields[n].named && v.Kind == answer.KindString:
 			continue
 		case !v.IsNumber():
 			return fmt.Errorf("field %q would be a text, and only numbers are stored: leave it out, or group by it if it is a tag (GROUP BY * does so)", i.fields[n].name)

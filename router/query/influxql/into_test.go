@@ -70,6 +70,16 @@ func TestSelectInto(t *testing.T) {
 		{"SELECT * INTO db1..:MEASUREMENT FROM /cpu|mem/ GROUP BY *", "4", "SELECT usage, value FROM db1..cpu; SELECT free FROM db1..mem",
 			`{"name":"cpu","columns":["time","usage","value"],"values":[[946684800000,1,null],[946684810000,10,4],[946684830000,3,null]]}]},{"statement_id":1,"series":[{"name":"mem","columns":["time","free"],"values":[[-500,7]]}`},
 		{"SELECT max(usage) AS value INTO peak FROM cpu", "1", "SELECT value FROM peak", `{"name":"peak","columns":["time","value"],"values":[[946684810000,10]]}`},
+		{"SELECT top(usage, host, 2) INTO most FROM cpu", "2", "SELECT * FROM most GROUP BY *",
+			`{"name":"most","tags":{"host":"a"},"columns":["time","top"],"values":[[946684830000,3]]},{"name":"most","tags":{"host":"b"},"columns":["time","top"],"values":[[946684810000,10]]}`},
+		{"SELECT bottom(usage, dc, 2), idle INTO least FROM cpu GROUP BY host", "2", "SELECT * FROM least GROUP BY *",
+			`{"name":"least","tags":{"dc":"","host":"b"},"columns":["time","bottom","idle"],"values":[[946684810000,10,null]]},{"name":"least","tags":{"dc":"x","host":"a"},"columns":["time","bottom","idle"],"values":[[946684800000,1,9]]}`},
+		{"SELECT top(usage, host, 2) INTO again FROM cpu GROUP BY host", "2", "SELECT * FROM again GROUP BY *",
+			`{"name":"again","tags":{"host":"a"},"columns":["time","top"],"values":[[946684830000,3]]},{"name":"again","tags":{"host":"b"},"columns":["time","top"],"values":[[946684810000,10]]}`},
+		{"SELECT count(usage), mean(usage) INTO counts FROM cpu WHERE time >= '2000-01-01' AND time < '2000-01-01T00:01:00Z' GROUP BY time(15s)", "2", "SELECT * FROM counts",
+			`{"name":"counts","columns":["time","count","mean"],"values":[[946684800000,2,5.5],[946684830000,1,3]]}`},
+		{"SELECT count(usage) INTO zeros FROM cpu WHERE time >= '2000-01-01' AND time < '2000-01-01T00:01:00Z' GROUP BY time(15s) fill(0)", "4", "SELECT * FROM zeros",
+			`{"name":"zeros","columns":["time","count"],"values":[[946684800000,2],[946684815000,0],[946684830000,1],[946684845000,0]]}`},
 		{"SELECT usage INTO nothing FROM cpu WHERE usage > 100", "0", "SELECT * FROM nothing", ""},
 	} {
 		m := stored(t, intoLines)

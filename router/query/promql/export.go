@@ -14,7 +14,7 @@ import (
 
 // Bounds of lines of an export.
 const (
-	exportLineSamples = 5_000 // so that /api/v1/import takes a line with the limits that it has by itself
+	exportLineSamples = 5_000 // so that /api/v1/import takes each line (parse.JSONLineBytesMax)
 	exportLineBytes   = exportLineSamples * 48
 	contentLines      = "application/stream+json; charset=utf-8"
 )

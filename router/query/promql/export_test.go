@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -72,6 +73,43 @@ func TestExport(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: %d samples, want %d\n%q\n%q", perLine, len(got), len(want), got, want)
 		}
+	}
+}
+
+// oneChunk is a source with one chunk.
+type oneChunk struct {
+	scan.Source
+	chunk *scan.Chunk
+}
+
+// Scan implements scan.Source.
+func (o oneChunk) Scan(_ context.Context, _ *scan.Request, visit scan.Visitor) error {
+	return visit(0, o.chunk)
+}
+
+// TestExportedLinesAreTaken exports the longest lines that there are, and reads them as /api/v1/import does, which takes no longer ones.
+func TestExportedLinesAreTaken(t *testing.T) {
+	const samples = 2*exportLineSamples + 1
+	o := labOptions(t)
+	value := []byte(strings.Repeat("\x01", series.KeyBytesMax-40)) // a character that JSON writes as six
+	chunk := scan.Chunk{Key: series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("t"), Value: value}})}
+	for i := range samples {
+		chunk.Times = append(chunk.Times, scan.TimeMsMin+int64(i))
+		chunk.Values = append(chunk.Values, -math.MaxFloat64/(1+float64(i)*1e-12))
+	}
+	o.Source = oneChunk{o.Source, &chunk}
+	a := export(New(o), url.Values{"match[]": {"m"}})
+	longest := 0
+	for line := range strings.Lines(a.body) {
+		longest = max(longest, len(line))
+	}
+	if a.status != http.StatusOK || longest > parse.JSONLineBytesMax || longest < parse.JSONLineBytesMax/2 {
+		t.Fatalf("%d, a line of %d bytes: %.200s", a.status, longest, a.body)
+	}
+	var b parse.Batch
+	limits := parse.Limits{LineBytesMax: parse.JSONLineBytesMax, KeyBytesMax: series.KeyBytesMax}
+	if _, err := parse.JSONLines(&b, []byte(a.body), parse.LineOptions{Limits: limits}); err != nil || len(b.Errors) > 0 || len(b.Points) != samples {
+		t.Errorf("%v, %d errors, %d samples of %d", err, len(b.Errors), len(b.Points), samples)
 	}
 }
 
