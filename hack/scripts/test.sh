@@ -82,12 +82,10 @@ finish() {
 }
 
 all=$(go list ./...)
-# What takes longest begins first, so that nothing else waits for it at the end.
-first=/operator/controller$
-light=$(printf '%s\n' "$all" | grep "$first" && printf '%s\n' "$all" | grep -v '/e2e/' | grep -v "$first")
+light=$(printf '%s\n' "$all" | grep -v '/e2e/')
 # Packages with one goroutine, in which the race detector finds nothing; hack/checks holds the list to that.
 sequential=$(sed "s|^|$(go list -m)/|" hack/scripts/sequential.txt)
-raced=$(printf '%s\n' "$light" | grep -Ev '/(hack/checks|api/processor)$' | grep -vxF "$sequential")
+raced=$(printf '%s\n' "$light" | grep -Ev '/(hack/checks|api/processor|operator/controller)$' | grep -vxF "$sequential")
 processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|examples|realinput|ui|attack)$')
 peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|examples|realinput|ui)$')
 
@@ -119,6 +117,7 @@ begin_waiting $alone $processes
 # Many of these wait, too, for timers, API servers and disks: four at a time keep two cores busy.
 # shellcheck disable=SC2086
 stage packages go_test packages -race -tags invariants -timeout 50m -p 4 $raced
+stage managers go_test managers -race -tags invariants -run 'TestManager' ./operator/controller
 # From here on without C, as what a release ships is compiled, so that packages are compiled once for both.
 CGO_ENABLED=0
 export CGO_ENABLED
@@ -130,8 +129,9 @@ stage sequential go_test sequential -tags invariants $sequential
 stage sources go_test sources -count=1 ./hack/checks
 # Some tests change each byte in turn, or draw often; under the race detector they took samples.
 stage exhaustive go_test exhaustive -tags invariants -timeout 20m ./node/storage/index
-# The operator is killed at one write after the other, and asks a real API server all the time.
-stage killed go_test killed -tags invariants -timeout 30m -run 'TestKilled' ./operator/controller
+# One goroutine drives each operator, but for those with a manager, and asks a real API server all the time, in some
+# tests after it was killed at one write after the other. Some wait while others compute.
+stage operator go_test operator -tags invariants -timeout 30m -parallel 4 ./operator/controller
 stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
 stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim ./e2e/years
 stage images module_test images hack/images
