@@ -37,38 +37,46 @@ export GORACE
 
 . hack/scripts/stages.sh
 
-# begin_waiting FLAGS… begins test-waiting.sh, to go on beside the stages that follow, which have the lowest
-# priority until await. It is in a process group of its own, which timeout makes, so that all of it is
-# ended with this script; the lab of Kubernetes needs a while for that.
-begin_waiting() {
-	timeout --kill-after=5m 2h hack/scripts/test-waiting.sh "$@" >"$events/waiting.log" 2>&1 &
-	running=$!
-	# What is idle to the kernel is put aside at once when a process of the others wakes up.
-	polite='nice -n 19'
-	! chrt --idle 0 true 2>/dev/null || polite="chrt --idle 0 $polite"
-	trap 'kill "$running" 2>/dev/null && wait "$running" || true' EXIT
+# begin NAME ARGUMENTS… begins test-NAME.sh, to go on beside the stages that follow, until await NAME. It is in a process
+# group of its own, which timeout makes, so that all of it is ended with this script; the lab of Kubernetes needs a while
+# for that.
+running=
+begin() {
+	begun=$1
+	shift
+	# shellcheck disable=SC2086 # a command and its flags
+	$polite timeout --kill-after=5m 2h "hack/scripts/test-$begun.sh" "$@" >"$events/$begun.log" 2>&1 &
+	eval "pid_$begun=$!"
+	running="$running $!"
+	trap 'for pid in $running; do kill "$pid" 2>/dev/null || true; done; wait' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 }
 
-# await waits for what begin_waiting has begun, and prints what it printed.
+# be_polite gives the stages that follow the lowest priority.
+be_polite() {
+	# What is idle to the kernel is put aside at once when a process of the others wakes up.
+	polite='nice -n 19'
+	! chrt --idle 0 true 2>/dev/null || polite="chrt --idle 0 $polite"
+}
+
+# await NAME waits for what begin has begun, and prints what it printed.
 await() {
+	eval "pid=\$pid_$1"
 	code=0
-	wait "$running" || code=$?
-	polite=
-	trap - EXIT INT TERM HUP
-	cat "$events/waiting.log"
+	wait "$pid" || code=$?
+	still=
+	for other in $running; do
+		[ "$other" = "$pid" ] || still="$still $other"
+	done
+	running=$still
+	cat "$events/$1.log"
 	return "$code"
 }
 
 # memory_left MEGABYTES reports whether so much memory can be had.
 memory_left() {
 	[ "$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo)" -ge "$(($1 * 1000))" ]
-}
-
-# module_test NAME FOLDER runs the tests of another module.
-module_test() {
-	(cd "$2" && go_test "$1" ./...)
 }
 
 # finish counts all tests, looks for skips that are not listed, and ends the run.
@@ -113,7 +121,14 @@ fi
 # Two stages cannot install packages at a time. Whether it can be done is told by the stage.
 hack/scripts/prepare.sh kubernetes || true
 # shellcheck disable=SC2086
-begin_waiting $alone $processes
+begin waiting $alone $processes
+be_polite
+# Clients of other languages, and what else is a program of its own, compute by one thread most of the time.
+beside=
+if memory_left 8000; then
+	beside=yes
+	begin clients
+fi
 # Many of these wait, too, for timers, API servers and disks: four at a time keep two cores busy.
 # shellcheck disable=SC2086
 stage packages go_test packages -race -tags invariants -timeout 50m -p 4 $raced
@@ -134,17 +149,13 @@ stage exhaustive go_test exhaustive -tags invariants -timeout 20m ./node/storage
 stage operator go_test operator -tags invariants -timeout 30m -parallel 4 ./operator/controller
 stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
 stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim ./e2e/years
-stage images module_test images hack/images
-stage prometheus-scripts module_test prometheus-scripts e2e/promdiff/scripts
-stage python $polite hack/scripts/python-test.sh
-stage typescript $polite hack/scripts/typescript-test.sh
-stage rust $polite hack/scripts/rust-test.sh
-stage java $polite hack/scripts/java-test.sh
-stage site $polite hack/scripts/site.sh
 FUZZ_PROGRAMS=$events/fuzz
 export FUZZ_PROGRAMS
 stage fuzz-build $polite hack/scripts/fuzz.sh build
-stage waiting await
+[ -n "$beside" ] || begin clients
+stage clients await clients
+stage waiting await waiting
+polite=
 # From here on one at a time: attackers have the idle priority, and would be starved by what
 # computes, and the fuzzer's work is measured in time.
 unset CGO_ENABLED
