@@ -111,6 +111,10 @@ fi
 # The operator's tests want a real API server and etcd, compiled the first time.
 KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)
 export KUBEBUILDER_ASSETS
+# At the lowest priority, beside all else, one may start and end later than in the 20 seconds that envtest allows by default.
+KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m
+KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m
+export KUBEBUILDER_CONTROLPLANE_START_TIMEOUT KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT
 # Real processes and Kubernetes mostly wait. So what computes runs beside them, and gives way: to them the
 # machine looks as if it did nothing else. The lab takes a gigabyte, and linking with the race detector a few;
 # where they are not there, and for all scenes, Kubernetes has the machine alone, at the end.
