@@ -41,6 +41,9 @@ func freeAddress(t *testing.T) string {
 // cluster whose etcd is not there, says so, and ends when it is told to.
 func TestRun(t *testing.T) {
 	assets := os.Getenv(assetsVariable)
+	if assets == "" && testing.Short() {
+		t.Skip("a real API server is left out by -short, unless " + assetsVariable + " is set")
+	}
 	if assets == "" {
 		assets = assetsFolder
 	}

@@ -57,70 +57,78 @@ func aggregateNames() (names []string) {
 }
 
 func newQueryCommand() *cobra.Command {
-	var o settings.Output
-	var r rangeSettings
-	var window settings.Duration
-	var functions []string
-	var staleness settings.Duration
-	s := &clientCommand{
-		check: func(v *settings.Validation) {
-			for _, name := range functions {
-				if !slices.Contains(aggregateNames(), name) {
-					v.Refuse("aggregate", name, "expected some of "+strings.Join(aggregateNames(), ", "))
-				}
-			}
-			if window != 0 && time.Duration(window) < time.Millisecond {
-				v.Refuse("window", window.String(), "expected at least 1ms")
-			}
-		},
-		run: func(cmd *cobra.Command, c *client.Client) error {
-			selector, err := parseSelector(cmd.Flags().Arg(0), r.database)
-			if err != nil {
-				return settings.WithHelp(cmd, err)
-			}
-			now := time.Now()
-			q := client.Query{
-				Selector: selector, FromMs: r.start.UnixMilli(now, now.Add(-time.Hour).UnixMilli()), ToMs: r.end.UnixMilli(now, scan.TimeMsMax),
-				Read: client.Read{StalenessMax: time.Duration(staleness)},
-			}
-			columns := []aggregate{{"value", 0, func(c *client.Chunk) []float64 { return c.Values }}}
-			if window > 0 {
-				q.Windows = &scan.Windows{WidthMs: time.Duration(window).Milliseconds()}
-				columns = slices.DeleteFunc(aggregates(), func(a aggregate) bool { return !slices.Contains(functions, a.name) })
-				for _, a := range columns {
-					q.Windows.Aggregates |= a.bit
-				}
-			}
-			out := bufio.NewWriter(cmd.OutOrStdout())
-			w := seriesWriter(&tableSeries{out: out, columns: columns})
-			if o.IsJSON() {
-				w = &jsonSeries{out: out, columns: columns}
-			}
-			for chunk, err := range c.Query(cmd.Context(), q) {
-				if err == nil {
-					err = w.chunk(chunk)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			if err := w.end(); err != nil {
-				return err
-			}
-			return out.Flush()
-		},
-	}
+	q := &queryCommand{}
+	s := &clientCommand{check: q.check, run: q.run}
 	cmd := s.prepare(&cobra.Command{
 		Use: "query SELECTOR", Short: "Show samples", Args: cobra.ExactArgs(1),
 		Example: `  tickmesh query 'cpu{host=a}' --start 15m-ago
   tickmesh query 'cpu{host=~"web-.*",!test}' --start 7d-ago --window 1h --aggregate max`,
 	})
-	r.Define(cmd, "1h-ago")
-	cmd.Flags().Var(&window, "window", "one row for each window of this length, from 1970 on (default: the samples)")
-	cmd.Flags().StringSliceVar(&functions, "aggregate", []string{"avg"}, "`functions` of a window: "+strings.Join(aggregateNames(), ", "))
-	cmd.Flags().Var(&staleness, "staleness", "let copies answer that are at most so far behind (default: none)")
-	o.Define(cmd.Flags())
+	q.times.Define(cmd, "1h-ago")
+	cmd.Flags().Var(&q.window, "window", "one row for each window of this length, from 1970 on (default: the samples)")
+	cmd.Flags().StringSliceVar(&q.functions, "aggregate", []string{"avg"}, "`functions` of a window: "+strings.Join(aggregateNames(), ", "))
+	cmd.Flags().Var(&q.staleness, "staleness", "let copies answer that are at most so far behind (default: none)")
+	q.output.Define(cmd.Flags())
 	return cmd
+}
+
+// queryCommand has the flags of `tickmesh query`.
+type queryCommand struct {
+	output    settings.Output
+	times     rangeSettings
+	window    settings.Duration // 0: samples
+	functions []string          // of a window
+	staleness settings.Duration
+}
+
+// check refuses flags that mean nothing.
+func (q *queryCommand) check(v *settings.Validation) {
+	for _, name := range q.functions {
+		if !slices.Contains(aggregateNames(), name) {
+			v.Refuse("aggregate", name, "expected some of "+strings.Join(aggregateNames(), ", "))
+		}
+	}
+	if q.window != 0 && time.Duration(q.window) < time.Millisecond {
+		v.Refuse("window", q.window.String(), "expected at least 1ms")
+	}
+}
+
+// run asks for the samples and writes them as they come.
+func (q *queryCommand) run(cmd *cobra.Command, c *client.Client) error {
+	selector, err := parseSelector(cmd.Flags().Arg(0), q.times.database)
+	if err != nil {
+		return settings.WithHelp(cmd, err)
+	}
+	now := time.Now()
+	asked := client.Query{
+		Selector: selector, FromMs: q.times.start.UnixMilli(now, now.Add(-time.Hour).UnixMilli()), ToMs: q.times.end.UnixMilli(now, scan.TimeMsMax),
+		Read: client.Read{StalenessMax: time.Duration(q.staleness)},
+	}
+	columns := []aggregate{{"value", 0, func(c *client.Chunk) []float64 { return c.Values }}}
+	if q.window > 0 {
+		asked.Windows = &scan.Windows{WidthMs: time.Duration(q.window).Milliseconds()}
+		columns = slices.DeleteFunc(aggregates(), func(a aggregate) bool { return !slices.Contains(q.functions, a.name) })
+		for _, a := range columns {
+			asked.Windows.Aggregates |= a.bit
+		}
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	w := seriesWriter(&tableSeries{out: out, columns: columns})
+	if q.output.IsJSON() {
+		w = &jsonSeries{out: out, columns: columns}
+	}
+	for chunk, err := range c.Query(cmd.Context(), asked) {
+		if err == nil {
+			err = w.chunk(chunk)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.end(); err != nil {
+		return err
+	}
+	return out.Flush()
 }
 
 // seriesWriter writes the chunks of an answer.

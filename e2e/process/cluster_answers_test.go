@@ -65,7 +65,7 @@ func TestSeriesRateOfCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, text := answerOf(t, response)
-	if status != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "too many new series a second") {
+	if status != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "--series-per-second-max") {
 		t.Errorf("%d %v %s", status, response.Header, text)
 	}
 	waitFor(t, "the same point, when its turn has come", func() bool {

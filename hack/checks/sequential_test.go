@@ -38,7 +38,12 @@ func goroutinesOf(set *token.FileSet, file *ast.File) (found []string) {
 			found = append(found, set.Position(s.Pos()).String()+" imports "+name)
 		}
 	}
-	ast.Inspect(file, func(n ast.Node) bool {
+	return append(found, startsIn(set, file)...)
+}
+
+// startsIn returns where a part of a file starts a goroutine by itself.
+func startsIn(set *token.FileSet, part ast.Node) (found []string) {
+	ast.Inspect(part, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			found = append(found, set.Position(n.Pos()).String()+" starts a goroutine")
@@ -123,6 +128,49 @@ func reached(set *token.FileSet, folders map[string]*packageFiles, folder string
 	return found
 }
 
+// TestOperatorsHaveOneGoroutine: what package controller and its tests import of the operator starts no goroutine, and no test of the
+// package does but those with a manager, which make test runs under the race detector. Tests that run at a time have an operator each.
+func TestOperatorsHaveOneGoroutine(t *testing.T) {
+	const folder = "operator/controller"
+	set := token.NewFileSet()
+	files := map[string][]*ast.File{} // of package controller with its tests, and of others without
+	for _, file := range goFiles(t) {
+		in := path.Dir(file)
+		if !strings.HasPrefix(file, "operator/") || in != folder && strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(set, filepath.Join(root(t), file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[in] = append(files[in], parsed)
+	}
+	managers, seen := 0, map[string]bool{}
+	var visit func(in string)
+	visit = func(in string) {
+		seen[in] = true
+		for _, file := range files[in] {
+			for _, d := range file.Decls {
+				found := slices.DeleteFunc(startsIn(set, d), func(place string) bool { return strings.HasSuffix(place, " calls Parallel") })
+				if f, ok := d.(*ast.FuncDecl); ok && in == folder && strings.HasPrefix(f.Name.Name, "TestManager") {
+					managers += len(found)
+				} else if len(found) > 0 {
+					t.Errorf("without a manager\n\t%s", strings.Join(found, "\n\t"))
+				}
+			}
+			for _, s := range file.Imports {
+				if next := strings.TrimPrefix(strings.Trim(s.Path.Value, `"`), module); files[next] != nil && !seen[next] {
+					visit(next)
+				}
+			}
+		}
+	}
+	visit(folder)
+	if managers == 0 || len(seen) < 10 {
+		t.Errorf("%d goroutines of managers, packages %v", managers, seen)
+	}
+}
+
 // TestGoroutinesAreSeen holds goroutinesOf to what it is to find.
 func TestGoroutinesAreSeen(t *testing.T) {
 	for source, want := range map[string]int{
@@ -149,29 +197,29 @@ func TestGoroutinesAreSeen(t *testing.T) {
 	}
 }
 
-// TestStagesRunTests: where a stage of test.sh runs some tests of a package only, there are such tests, which a race detector leaves out.
-// Otherwise go test would run none, and be content.
+// TestStagesRunTests: where a stage of test.sh runs some tests of a package only, there are such tests, which a race detector leaves out
+// unless the stage has one. Otherwise go test would run none, and be content.
 func TestStagesRunTests(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(root(t), "hack/scripts/test.sh"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	stages := regexp.MustCompile(`-run '(\w+)'((?: \./[a-z0-9/]+)+)`).FindAllStringSubmatch(string(script), -1)
+	stages := regexp.MustCompile(`(?m)^stage (.*)-run '(\w+)'((?: \./[a-z0-9/]+)+)`).FindAllStringSubmatch(string(script), -1)
 	if len(stages) < 2 {
 		t.Fatalf("found %q", stages)
 	}
 	for _, s := range stages {
-		named := regexp.MustCompile(`(?m)^func \w*` + s[1] + `\w*\(`)
-		for _, folder := range strings.Fields(s[2]) {
+		raced, named := strings.Contains(s[1], " -race "), regexp.MustCompile(`(?m)^func \w*`+s[2]+`\w*\(`)
+		for _, folder := range strings.Fields(s[3]) {
 			files, err := filepath.Glob(filepath.Join(root(t), folder, "*_test.go"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !slices.ContainsFunc(files, func(file string) bool {
 				source, err := os.ReadFile(file)
-				return err == nil && strings.HasPrefix(string(source), "//go:build !race\n") && named.Match(source)
+				return err == nil && strings.HasPrefix(string(source), "//go:build !race\n") != raced && named.Match(source)
 			}) {
-				t.Errorf("%s has no file without the race detector that has a test for -run %s", folder, s[1])
+				t.Errorf("%s has no file that has a test for -run %s, and the build constraint !race unless it is run with -race", folder, s[2])
 			}
 		}
 	}

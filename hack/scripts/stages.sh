@@ -1,4 +1,4 @@
-# Functions of test.sh and test-waiting.sh, which read this file, for the stages of a tier.
+# Functions of test.sh, test-waiting.sh and test-clients.sh, which read this file, for the stages of a tier.
 # Both set root, the checkout, and events, the folder of the events of all tests.
 
 failed=
@@ -18,4 +18,9 @@ go_test() {
 	file=$events/$1.json
 	shift
 	$polite "$root/.cache/gotestsum" --format pkgname --hide-summary=skipped --jsonfile "$file" -- -vet=off "$@"
+}
+
+# module_test NAME FOLDER runs the tests of another module.
+module_test() {
+	(cd "$2" && go_test "$1" ./...)
 }

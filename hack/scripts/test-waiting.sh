@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the stages of `make test` that start processes and mostly wait for them, one after the other, for
-# test.sh, which computes beside them, at the lowest priority.
+# test.sh, which computes beside them, at the lowest priority, as test-clients.sh does.
 #
 #	test-waiting.sh PACKAGE…            tests of real processes, then Kubernetes
 #	test-waiting.sh -alone PACKAGE…     without Kubernetes, which test.sh runs when nothing is beside it

@@ -37,38 +37,46 @@ export GORACE
 
 . hack/scripts/stages.sh
 
-# begin_waiting FLAGS… begins test-waiting.sh, to go on beside the stages that follow, which have the lowest
-# priority until await. It is in a process group of its own, which timeout makes, so that all of it is
-# ended with this script; the lab of Kubernetes needs a while for that.
-begin_waiting() {
-	timeout --kill-after=5m 2h hack/scripts/test-waiting.sh "$@" >"$events/waiting.log" 2>&1 &
-	running=$!
-	# What is idle to the kernel is put aside at once when a process of the others wakes up.
-	polite='nice -n 19'
-	! chrt --idle 0 true 2>/dev/null || polite="chrt --idle 0 $polite"
-	trap 'kill "$running" 2>/dev/null && wait "$running" || true' EXIT
+# begin NAME ARGUMENTS… begins test-NAME.sh, to go on beside the stages that follow, until await NAME. It is in a process
+# group of its own, which timeout makes, so that all of it is ended with this script; the lab of Kubernetes needs a while
+# for that.
+running=
+begin() {
+	begun=$1
+	shift
+	# shellcheck disable=SC2086 # a command and its flags
+	$polite timeout --kill-after=5m 2h "hack/scripts/test-$begun.sh" "$@" >"$events/$begun.log" 2>&1 &
+	eval "pid_$begun=$!"
+	running="$running $!"
+	trap 'for pid in $running; do kill "$pid" 2>/dev/null || true; done; wait' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 }
 
-# await waits for what begin_waiting has begun, and prints what it printed.
+# be_polite gives the stages that follow the lowest priority.
+be_polite() {
+	# What is idle to the kernel is put aside at once when a process of the others wakes up.
+	polite='nice -n 19'
+	! chrt --idle 0 true 2>/dev/null || polite="chrt --idle 0 $polite"
+}
+
+# await NAME waits for what begin has begun, and prints what it printed.
 await() {
+	eval "pid=\$pid_$1"
 	code=0
-	wait "$running" || code=$?
-	polite=
-	trap - EXIT INT TERM HUP
-	cat "$events/waiting.log"
+	wait "$pid" || code=$?
+	still=
+	for other in $running; do
+		[ "$other" = "$pid" ] || still="$still $other"
+	done
+	running=$still
+	cat "$events/$1.log"
 	return "$code"
 }
 
 # memory_left MEGABYTES reports whether so much memory can be had.
 memory_left() {
 	[ "$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo)" -ge "$(($1 * 1000))" ]
-}
-
-# module_test NAME FOLDER runs the tests of another module.
-module_test() {
-	(cd "$2" && go_test "$1" ./...)
 }
 
 # finish counts all tests, looks for skips that are not listed, and ends the run.
@@ -82,12 +90,10 @@ finish() {
 }
 
 all=$(go list ./...)
-# What takes longest begins first, so that nothing else waits for it at the end.
-first=/operator/controller$
-light=$(printf '%s\n' "$all" | grep "$first" && printf '%s\n' "$all" | grep -v '/e2e/' | grep -v "$first")
+light=$(printf '%s\n' "$all" | grep -v '/e2e/')
 # Packages with one goroutine, in which the race detector finds nothing; hack/checks holds the list to that.
 sequential=$(sed "s|^|$(go list -m)/|" hack/scripts/sequential.txt)
-raced=$(printf '%s\n' "$light" | grep -Ev '/(hack/checks|api/processor)$' | grep -vxF "$sequential")
+raced=$(printf '%s\n' "$light" | grep -Ev '/(hack/checks|api/processor|operator/controller)$' | grep -vxF "$sequential")
 processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|years|influxdiff|migrate|promdiff|clients|examples|realinput|ui|attack)$')
 peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|migrate|promdiff|clients|examples|realinput|ui)$')
 
@@ -105,6 +111,10 @@ fi
 # The operator's tests want a real API server and etcd, compiled the first time.
 KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)
 export KUBEBUILDER_ASSETS
+# At the lowest priority, beside all else, one may start and end later than in the 20 seconds that envtest allows by default.
+KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m
+KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m
+export KUBEBUILDER_CONTROLPLANE_START_TIMEOUT KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT
 # Real processes and Kubernetes mostly wait. So what computes runs beside them, and gives way: to them the
 # machine looks as if it did nothing else. The lab takes a gigabyte, and linking with the race detector a few;
 # where they are not there, and for all scenes, Kubernetes has the machine alone, at the end.
@@ -115,10 +125,18 @@ fi
 # Two stages cannot install packages at a time. Whether it can be done is told by the stage.
 hack/scripts/prepare.sh kubernetes || true
 # shellcheck disable=SC2086
-begin_waiting $alone $processes
+begin waiting $alone $processes
+be_polite
+# Clients of other languages, and what else is a program of its own, compute by one thread most of the time.
+beside=
+if memory_left 8000; then
+	beside=yes
+	begin clients
+fi
 # Many of these wait, too, for timers, API servers and disks: four at a time keep two cores busy.
 # shellcheck disable=SC2086
 stage packages go_test packages -race -tags invariants -timeout 50m -p 4 $raced
+stage managers go_test managers -race -tags invariants -run 'TestManager' ./operator/controller
 # From here on without C, as what a release ships is compiled, so that packages are compiled once for both.
 CGO_ENABLED=0
 export CGO_ENABLED
@@ -130,21 +148,18 @@ stage sequential go_test sequential -tags invariants $sequential
 stage sources go_test sources -count=1 ./hack/checks
 # Some tests change each byte in turn, or draw often; under the race detector they took samples.
 stage exhaustive go_test exhaustive -tags invariants -timeout 20m ./node/storage/index
-# The operator is killed at one write after the other, and asks a real API server all the time.
-stage killed go_test killed -tags invariants -timeout 30m -run 'TestKilled' ./operator/controller
+# One goroutine drives each operator, but for those with a manager, and asks a real API server all the time, in some
+# tests after it was killed at one write after the other. Some wait while others compute.
+stage operator go_test operator -tags invariants -timeout 30m -parallel 4 ./operator/controller
 stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
 stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim ./e2e/years
-stage images module_test images hack/images
-stage prometheus-scripts module_test prometheus-scripts e2e/promdiff/scripts
-stage python $polite hack/scripts/python-test.sh
-stage typescript $polite hack/scripts/typescript-test.sh
-stage rust $polite hack/scripts/rust-test.sh
-stage java $polite hack/scripts/java-test.sh
-stage site $polite hack/scripts/site.sh
 FUZZ_PROGRAMS=$events/fuzz
 export FUZZ_PROGRAMS
 stage fuzz-build $polite hack/scripts/fuzz.sh build
-stage waiting await
+[ -n "$beside" ] || begin clients
+stage clients await clients
+stage waiting await waiting
+polite=
 # From here on one at a time: attackers have the idle priority, and would be starved by what
 # computes, and the fuzzer's work is measured in time.
 unset CGO_ENABLED

@@ -36,7 +36,7 @@ func (w *world) eventually(what string, is func() bool) {
 }
 
 // The manager hears of what happens to a cluster by itself: it is elected, its cache and
-// its watches see what is ours.
+// its watches see what is ours. Tests with a manager are named TestManager…, and run under the race detector, too.
 func TestManager(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	tickmesh "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
@@ -52,15 +53,9 @@ func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshClu
 	if _, ok := c.Spec.NodesOf(group); !ok {
 		return nil, fmt.Errorf("%w: %s", errGroup, group)
 	}
-	var list corev1.PersistentVolumeClaimList
-	if err := k.API.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels(build.Selector(c, build.ComponentNode))); err != nil {
-		return nil, fmt.Errorf("list volume claims: %w", err)
-	}
-	claims := map[string]bool{} // those that would be replaced
-	for i := range list.Items {
-		of, _, _ := build.NodeOf(c, build.PodOfClaim(list.Items[i].Name))
-		asked, _ := c.Spec.NodesOf(of)
-		claims[list.Items[i].Name] = follows(c, of, group) && build.IsClaimOutdated(&list.Items[i], asked.Storage.StorageClassName, v1alpha1.VolumeSpec{StorageClassName: &class})
+	claims, err := outdatedClaims(ctx, k, c, group, class)
+	if err != nil {
+		return nil, err
 	}
 	status, err := mesh.Status(ctx, false)
 	if err != nil {
@@ -75,38 +70,68 @@ func forecastVolumes(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshClu
 			r.Nodes = append(r.Nodes, node)
 		}
 	}
-	for i := range status.ShardStatuses {
-		shard := &status.ShardStatuses[i]
-		for _, member := range shard.Members {
-			if member.Role != "witness" && slices.Contains(r.Nodes, member.Node) {
-				r.Bytes += shard.Bytes
-			}
-		}
-	}
+	r.Bytes = bytesOf(status, r.Nodes)
 	if len(r.Nodes) == 0 {
 		return r, nil
 	}
-	first, _, _ := build.NodeOf(c, r.Nodes[0])
-	asked, _ := c.Spec.NodesOf(first)
-	for spare := range int32(spareNodesMax + 1) {
-		wanted, err := resized(c, first, asked.Count+spare)
+	if r.SpareNodes, r.Refusal, err = spareNodes(ctx, c, mesh, status, r.Nodes[0]); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// outdatedClaims returns which volume claims would be replaced if a group had another storage class.
+func outdatedClaims(ctx context.Context, k *Kubernetes, c *v1alpha1.TickMeshCluster, group, class string) (map[string]bool, error) {
+	var list corev1.PersistentVolumeClaimList
+	if err := k.API.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels(build.Selector(c, build.ComponentNode))); err != nil {
+		return nil, fmt.Errorf("list volume claims: %w", err)
+	}
+	claims := map[string]bool{}
+	for i := range list.Items {
+		of, _, _ := build.NodeOf(c, build.PodOfClaim(list.Items[i].Name))
+		asked, _ := c.Spec.NodesOf(of)
+		claims[list.Items[i].Name] = follows(c, of, group) && build.IsClaimOutdated(&list.Items[i], asked.Storage.StorageClassName, v1alpha1.VolumeSpec{StorageClassName: &class})
+	}
+	return claims, nil
+}
+
+// bytesOf returns the bytes of the shards that nodes have copies of with data.
+func bytesOf(status *tickmesh.Status, nodes []string) (bytes uint64) {
+	for i := range status.ShardStatuses {
+		shard := &status.ShardStatuses[i]
+		for _, member := range shard.Members {
+			if member.Role != "witness" && slices.Contains(nodes, member.Node) {
+				bytes += shard.Bytes
+			}
+		}
+	}
+	return bytes
+}
+
+// spareNodes returns the nodes that have to be added before one can be drained, or why it cannot be with any number that is tried.
+func spareNodes(ctx context.Context, c *v1alpha1.TickMeshCluster, mesh Mesh, status *tickmesh.Status, drained string) (spare []string, refusal string, err error) {
+	spare = []string{}
+	group, _, _ := build.NodeOf(c, drained)
+	asked, _ := c.Spec.NodesOf(group)
+	for more := range int32(spareNodesMax + 1) {
+		wanted, err := resized(c, group, asked.Count+more)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		change := scaled(wanted, status)
-		change.Drained = append(change.Drained, r.Nodes[0])
+		change.Drained = append(change.Drained, drained)
 		forecast, err := mesh.Forecast(ctx, change)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		if r.Refusal = forecast.Refusal; r.Refusal == "" {
-			for i := range spare {
-				r.SpareNodes = append(r.SpareNodes, build.NodeName(c, first, int(asked.Count+i)))
+		if refusal = forecast.Refusal; refusal == "" {
+			for i := range more {
+				spare = append(spare, build.NodeName(c, group, int(asked.Count+i)))
 			}
 			break
 		}
 	}
-	return r, nil
+	return spare, refusal, nil
 }
 
 // follows reports whether the volumes of a group have the storage class that is asked for of another one, or

@@ -105,11 +105,43 @@ type group struct{ namespace, cluster, component string }
 
 // Look looks once.
 func (w *Watch) Look(ctx context.Context) error {
-	var pods []*corev1.Pod
+	pods, err := w.readyPods(ctx)
+	if err != nil {
+		return err
+	}
+	answers := w.ask(ctx, pods)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	heard, machines := w.count(pods, answers)
+	if !mostAre(machines) {
+		return nil // it is the operator that is cut off
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	var failed []error
+	for _, p := range pods {
+		// One that was never heard may be kept from answering by a rule of the network. Where no
+		// other answers it is the operator that is cut off, or there is nobody better.
+		if is := w.known[p.UID]; is.answered && is.silent >= silentMax && heard[groupOf(p)] {
+			switch err := w.takeOut(ctx, p); {
+			case apierrors.IsConflict(err): // the pod was changed, maybe by another operator: the next look tells
+			case client.IgnoreNotFound(err) != nil:
+				failed = append(failed, err)
+			default:
+				w.known[p.UID] = pod{}
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// readyPods returns the pods that Kubernetes sends requests to.
+func (w *Watch) readyPods(ctx context.Context) (pods []*corev1.Pod, err error) {
 	for _, component := range []string{build.ComponentEnvoy, build.ComponentRouter} {
 		var list corev1.PodList
 		if err := w.Client.List(ctx, &list, client.MatchingLabels{build.LabelComponent: component}, client.HasLabels{build.LabelCluster}); err != nil {
-			return err
+			return nil, err
 		}
 		for i := range list.Items {
 			if p := &list.Items[i]; addressOf(p) != "" && p.DeletionTimestamp == nil && inventory.IsReady(p) {
@@ -117,12 +149,13 @@ func (w *Watch) Look(ctx context.Context) error {
 			}
 		}
 	}
-	answers := w.ask(ctx, pods)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	heard := map[group]bool{}
-	machines := map[string]bool{} // whether one that is or was heard is heard now
+	return pods, nil
+}
+
+// count adds the answers of a look to what is known of the pods. It returns the groups of which one was heard, and of each
+// machine with a pod that is or was heard whether one is heard now.
+func (w *Watch) count(pods []*corev1.Pod, answers []Answer) (heard map[group]bool, machines map[string]bool) {
+	heard, machines = map[group]bool{}, map[string]bool{}
 	now := make(map[types.UID]pod, len(pods))
 	for i, p := range pods {
 		is := w.known[p.UID]
@@ -140,26 +173,7 @@ func (w *Watch) Look(ctx context.Context) error {
 		now[p.UID] = is
 	}
 	w.known = now
-	if !mostAre(machines) {
-		return nil // it is the operator that is cut off
-	}
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
-	defer cancel()
-	var failed []error
-	for _, p := range pods {
-		// One that was never heard may be kept from answering by a rule of the network. Where no
-		// other answers it is the operator that is cut off, or there is nobody better.
-		if is := now[p.UID]; is.answered && is.silent >= silentMax && heard[groupOf(p)] {
-			switch err := w.takeOut(ctx, p); {
-			case apierrors.IsConflict(err): // the pod was changed, maybe by another operator: the next look tells
-			case client.IgnoreNotFound(err) != nil:
-				failed = append(failed, err)
-			default:
-				now[p.UID] = pod{}
-			}
-		}
-	}
-	return errors.Join(failed...)
+	return heard, machines
 }
 
 // mostAre reports whether at least half of machines are heard.

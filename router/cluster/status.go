@@ -131,16 +131,22 @@ func (r *Cluster) Status(ctx context.Context, withoutShards bool) (*tickmeshv1.G
 	if under > 0 {
 		status.Problems = append(status.Problems, fmt.Sprintf("%d shards have fewer than %d live copies", under, m.Settings.Replication))
 	}
-	for _, n := range status.GetNodes() {
-		if n.GetRefusal() != "" {
-			status.Problems = append(status.Problems, fmt.Sprintf("node %s takes no writes: %s", n.GetNode(), n.GetRefusal()))
-		}
-		for _, problem := range answers[n.GetNode()].GetProblems() {
-			status.Problems = append(status.Problems, fmt.Sprintf("node %s: %s", n.GetNode(), problem))
-		}
-	}
+	status.Problems = append(status.Problems, nodeProblems(status.GetNodes(), answers)...)
 	status.Problems = append(status.Problems, recoveredProblems(m, time.Now())...)
 	return status, nil
+}
+
+// nodeProblems returns what nodes themselves say is wrong with them.
+func nodeProblems(nodes []*tickmeshv1.NodeStatus, answers map[string]*nodev1.ReportResponse) (problems []string) {
+	for _, n := range nodes {
+		if n.GetRefusal() != "" {
+			problems = append(problems, fmt.Sprintf("node %s takes no writes: %s", n.GetNode(), n.GetRefusal()))
+		}
+		for _, problem := range answers[n.GetNode()].GetProblems() {
+			problems = append(problems, fmt.Sprintf("node %s: %s", n.GetNode(), problem))
+		}
+	}
+	return problems
 }
 
 // fulls counts the full voters that are active.

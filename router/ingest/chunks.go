@@ -93,6 +93,9 @@ func (r *result) add(of result) {
 	r.skipped += of.skipped
 	r.failed += of.failed
 	r.again += of.again
+	if r.againWhy == nil {
+		r.againWhy = of.againWhy
+	}
 	r.exemplars += of.exemplars
 	if of.copies > 0 && (r.copies == 0 || of.copies < r.copies) {
 		r.copies = of.copies

@@ -3,7 +3,6 @@ package ingest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/parse"
@@ -106,7 +105,7 @@ func (fl *inFlightWrite) write(database []byte, timeout time.Duration) (result, 
 	}
 	fl.endDeadline()
 	if err == nil && r.again > 0 {
-		err = fmt.Errorf("%w: %d points wait for theirs", series.ErrSeriesRate, r.again)
+		err = fmt.Errorf("%w: %d points wait for theirs", r.againWhy, r.again)
 	}
 	return r, err
 }
@@ -174,8 +173,11 @@ func (fl *inFlightWrite) writePiece(database []byte, first int, whole bool, r *r
 		return err
 	}
 	left := w.splitter.Refused(b, outcome)
-	if passes(outcome) {
+	if why := passing(outcome); why != nil {
 		r.again += left
+		if r.againWhy == nil {
+			r.againWhy = why
+		}
 	} else if len(outcome.Refused) > 0 && r.refusal == nil {
 		r.refusal = outcome.Refused[0].Err
 	}
@@ -187,7 +189,12 @@ func (fl *inFlightWrite) writePiece(database []byte, first int, whole bool, r *r
 	return nil
 }
 
-// passes reports whether another try may place what was refused.
-func passes(outcome series.Outcome) bool {
-	return slices.ContainsFunc(outcome.Refused, func(r series.Refusal) bool { return errors.Is(r.Err, series.ErrSeriesRate) })
+// passing returns why something was refused that another try may place; nil: there is no such thing.
+func passing(outcome series.Outcome) error {
+	for i := range outcome.Refused {
+		if err := outcome.Refused[i].Err; errors.Is(err, series.ErrSeriesRate) {
+			return err
+		}
+	}
+	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Too many new series this second is no reason to throw a batch away, which clients
-// do on any 4xx: what can be written is, and the client is asked to come back.
+// do on any 4xx: what can be written is, and the client is asked to come back. It is told which bound refused them.
 func TestSeriesRateIs503(t *testing.T) {
 	line := "m value=1 1700000000000000000\nnew value=1 1700000000000000000\n"
 	put := "put m 1700000000 1\nput new 1700000000 1\n"
@@ -21,7 +21,7 @@ func TestSeriesRateIs503(t *testing.T) {
 		r := start(t, nil)
 		r.refuseNew(refusingAs("new", fmt.Errorf("%w: 17", series.ErrSeriesRate)))
 		response, text := r.post(t, request(target, body))
-		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "1 points wait") || strings.Contains(text, "partial write") {
+		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(text, "a second: 17: 1 points wait") || strings.Contains(text, "partial write") {
 			t.Errorf("%s: %d %s", target, response.StatusCode, text)
 		}
 		equalLines(t, "stored", r.stored(), []string{"m{} 1700000000000 1"})

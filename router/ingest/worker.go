@@ -21,6 +21,8 @@ type result struct {
 	skipped  int // values that are text
 	failed   int // the write gave an error
 	again    int // of those refused, the ones that another try may place
+	// againWhy is the first reason why these were refused, which names the bound; nil: none were.
+	againWhy error
 	copies   int
 	// exemplars are those that are kept.
 	exemplars int

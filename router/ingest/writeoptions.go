@@ -35,62 +35,92 @@ const argumentExtraLabel = "extra_label"
 // writeOptionsOf reads the headers, and the query args that all dialects know, of a request with such a body, decoded.
 // Errors: refusal.ErrArgument.
 func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o writeOptions, err error) {
-	if level := fieldOf(request, headerLevel); len(level) > 0 {
-		switch string(level) {
-		case "all":
-			o.level = series.LevelAll
-		case "majority":
-		default:
-			return o, fmt.Errorf("%w: %s is %q, want all or majority", refusal.ErrArgument, headerLevel, level)
-		}
+	if o.level, err = levelOf(request); err != nil {
+		return o, err
+	}
+	if o.extra, err = extraLabelsOf(request); err != nil {
+		return o, err
+	}
+	key, err := idempotencyKeyOf(request)
+	if err != nil || key == nil {
+		return o, err
+	}
+	o.keyed, o.request = true, hashOf(request, c, key, body, &o.extra)
+	return o, nil
+}
+
+// levelOf returns how many copies a request wants its write to have.
+func levelOf(request *fasthttp.RequestCtx) (series.Level, error) {
+	switch level := fieldOf(request, headerLevel); string(level) {
+	case "", "majority":
+		return series.LevelMajority, nil
+	case "all":
+		return series.LevelAll, nil
+	default:
+		return 0, fmt.Errorf("%w: %s is %q, want all or majority", refusal.ErrArgument, headerLevel, level)
+	}
+}
+
+// extraLabelsOf returns the labels that a request gives to all that it writes.
+func extraLabelsOf(request *fasthttp.RequestCtx) (extra parse.ExtraLabels, err error) {
+	args := request.QueryArgs()
+	if !args.Has(argumentExtraLabel) {
+		return extra, nil
 	}
 	var labels []string
-	if args := request.QueryArgs(); args.Has(argumentExtraLabel) {
-		for _, label := range args.PeekMulti(argumentExtraLabel) {
-			labels = append(labels, string(label))
-		}
-		if o.extra, err = parse.NewExtraLabels(labels); err != nil {
-			return o, fmt.Errorf("%w: %w", refusal.ErrArgument, err)
-		}
+	for _, label := range args.PeekMulti(argumentExtraLabel) {
+		labels = append(labels, string(label))
 	}
+	if extra, err = parse.NewExtraLabels(labels); err != nil {
+		return extra, fmt.Errorf("%w: %w", refusal.ErrArgument, err)
+	}
+	return extra, nil
+}
+
+// idempotencyKeyOf returns the key of a request; nil: it has none.
+func idempotencyKeyOf(request *fasthttp.RequestCtx) (key []byte, err error) {
 	keys := fieldsOf(request, headerIdempotencyKey)
 	switch {
 	case len(keys) == 0:
-		return o, nil
+		return nil, nil
 	case len(keys) > 1:
-		return o, fmt.Errorf("%w: %d headers %s, want one", refusal.ErrArgument, len(keys), headerIdempotencyKey)
+		return nil, fmt.Errorf("%w: %d headers %s, want one", refusal.ErrArgument, len(keys), headerIdempotencyKey)
 	}
-	key := keys[0]
+	key = keys[0]
 	if len(key) == 0 || len(key) > idempotencyKeyBytesMax {
-		return o, fmt.Errorf("%w: %s has %d bytes, want 1 to %d", refusal.ErrArgument, headerIdempotencyKey, len(key), idempotencyKeyBytesMax)
+		return nil, fmt.Errorf("%w: %s has %d bytes, want 1 to %d", refusal.ErrArgument, headerIdempotencyKey, len(key), idempotencyKeyBytesMax)
 	}
 	for _, c := range key {
 		if c < ' ' || c > '~' {
-			return o, fmt.Errorf("%w: %s has the byte %#02x, want printable ASCII", refusal.ErrArgument, headerIdempotencyKey, c)
+			return nil, fmt.Errorf("%w: %s has the byte %#02x, want printable ASCII", refusal.ErrArgument, headerIdempotencyKey, c)
 		}
 	}
-	o.keyed = true
+	return key, nil
+}
+
+// hashOf returns a hash of the key and of all that decides what the request writes. What a request lacks and only later
+// versions know is not part of it, so that other requests have the hashes that they had with earlier versions.
+func hashOf(request *fasthttp.RequestCtx, c *caller, key, body []byte, extra *parse.ExtraLabels) (sum [sha256.Size]byte) {
 	hash := sha256.New()
-	args := request.QueryArgs()
 	write := func(part []byte) {
 		var length [8]byte
 		binary.LittleEndian.PutUint64(length[:], uint64(len(part)))
 		hash.Write(length[:])
 		hash.Write(part)
 	}
+	args := request.QueryArgs()
 	for _, part := range [...][]byte{
 		key, request.Path(), args.Peek("db"), args.Peek("bucket"), args.Peek("precision"), request.Request.Header.ContentType(), body,
 	} {
 		write(part)
 	}
-	// Only where they are, so that the others' hashes are those of earlier versions.
 	if database := fieldOf(request, headerDatabase); c.prefixed || len(database) > 0 {
 		write(c.database)
 		write(database)
 	}
-	if len(o.extra.Text()) > 0 {
+	if len(extra.Text()) > 0 {
 		write([]byte(argumentExtraLabel))
-		write(o.extra.Text())
+		write(extra.Text())
 	}
 	for _, name := range [...]string{argumentTimestamp, argumentFormat} {
 		if value := args.Peek(name); len(value) > 0 {
@@ -98,8 +128,8 @@ func writeOptionsOf(request *fasthttp.RequestCtx, c *caller, body []byte) (o wri
 			write(value)
 		}
 	}
-	hash.Sum(o.request[:0])
-	return o, nil
+	hash.Sum(sum[:0])
+	return sum
 }
 
 // setOn puts the options on the frame of some lines of the request.

@@ -37,6 +37,15 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 		}
 		return keepWanted([]group{g}, sub, memory)
 	}
+	groups, err := groupsByTags(columns, sub.groupBy, memory)
+	if err != nil {
+		return nil, err
+	}
+	return keepWanted(groups, sub, memory)
+}
+
+// groupsByTags puts columns that have the same values of some tags together, in the order of these values.
+func groupsByTags(columns []column, names []string, memory *holding) ([]group, error) {
 	var (
 		groups []group
 		values [][]byte // of the groups, as length-prefixed parts
@@ -51,7 +60,7 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 		}
 		tags = parsed
 		value = value[:0]
-		for _, name := range sub.groupBy {
+		for _, name := range names {
 			value = series.AppendPart(value, tagValue(tags, name))
 		}
 		at, ok := find[string(value)]
@@ -81,7 +90,7 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 	for i, at := range order {
 		sorted[i] = groups[at]
 	}
-	return keepWanted(sorted, sub, memory)
+	return sorted, nil
 }
 
 // keepWanted leaves out of groups what the function does not want.
