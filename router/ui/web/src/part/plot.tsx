@@ -28,6 +28,9 @@ interface Props {
   zoom: (range: Range) => void;
 }
 
+/** Labels of an axis of bytes lie on round sizes. */
+const powersOfTwo = Array.from({ length: 60 }, (_, power) => 2 ** power);
+
 /** Pointer is where the pointer is over the plot. */
 interface Pointer {
   index: number;
@@ -61,6 +64,7 @@ function options(props: {
   const few = props.series.every((s) => s.times.length < 60);
   const shown = props.series.map((s, i) => ({ s, i })).filter(({ s }) => !props.hidden.has(seriesName(s)));
   const stacked = props.draw === "stacked";
+  const isBytes = props.unit === "bytes" || props.unit === "bytes/s";
   return {
     width: props.width,
     height,
@@ -70,13 +74,19 @@ function options(props: {
     focus: { alpha: stacked ? 1 : 0.35 },
     scales: {
       x: { time: true, range: [props.range.fromMs, props.range.toMs] },
-      y: props.draw === "log" ? { distr: 3, log: 10 } : {},
+      y:
+        props.draw === "log"
+          ? { distr: 3, log: 10 }
+          : stacked
+            ? { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 0] }
+            : {},
     },
     axes: [
       { ...axis, space: 70, size: 44, values: (_, splits, _axis, _space, incr) => timeLabels(splits, incr) },
       {
         ...axis,
         size: props.unit === "none" ? 62 : 84,
+        ...(isBytes && props.draw !== "log" ? { incrs: powersOfTwo } : {}),
         values: (_, splits) => splits.map((v) => (v === null ? "" : formatUnit(v, props.unit))),
       },
     ],
