@@ -69,6 +69,7 @@ func TestOpenTSDB(t *testing.T) {
 	if *rewrite {
 		keep(t, &recorded{recordedOf, recordedBy, *seed, *many, all})
 	}
+	importAll(t, theirs, points)
 	ours := startOurs(t, points)
 	compareAll(t, ours, all)
 	compareLast(t, theirs, ours.HTTPAddr)

@@ -157,7 +157,7 @@ const rules = `groups:
   - name: web
     interval: 1s
     rules:
-      - record: rack:cpu_percent:mean
+      - record: rack:load:mean
         expr: avg by (rack) (cpu_percent)
       - alert: Busy
         expr: cpu_percent > 0

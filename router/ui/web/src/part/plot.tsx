@@ -184,7 +184,7 @@ export function Plot({ series, range, draw, unit, dark, zoom }: Props) {
       resize.disconnect();
       u.destroy();
     };
-  }, [data, range.fromMs, range.toMs, unit, dark]);
+  }, [data, hidden, range.fromMs, range.toMs, unit, dark]);
   // Of a query that has none of them, nothing is hidden.
   useEffect(() => {
     if (hidden.size > 0 && !drawn.some((s) => hidden.has(seriesName(s)))) {
