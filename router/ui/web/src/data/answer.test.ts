@@ -118,7 +118,7 @@ describe("answers", () => {
       ["query", "up"],
       ["evaluation", "direct"],
       ["reads in all", "2 series"],
-      ["may read", "1 seriesMax"],
+      ["may read", "1 series"],
       ["would be refused for", "series"],
     ]);
     expect(first?.reads).toEqual({

@@ -1,5 +1,7 @@
 /** Plans of queries, as explain=true answers them. */
+
 import { asArray, asText, isObject } from "../dialect/result";
+import { formatBytes, formatCount } from "./format";
 
 export interface Plan {
   facts: [string, string][];
@@ -46,7 +48,13 @@ function planOf(body: Record<string, unknown>): Plan {
 
 function words(of: Record<string, unknown>): string {
   return Object.entries(of)
-    .map(([name, value]) => `${cell(value)} ${name}`)
+    .map(([name, value]) => {
+      const of = name.replace(/Max$/, "");
+      if (typeof value !== "number") {
+        return `${cell(value)} ${of}`;
+      }
+      return of === "bytes" ? formatBytes(value) : `${formatCount(value)} ${of}`;
+    })
     .join(" · ");
 }
 
