@@ -96,13 +96,18 @@ func newQueryCommand() *cobra.Command {
 			if o.IsJSON() {
 				w = &jsonSeries{out: out, columns: columns}
 			}
+			found := false
 			for chunk, err := range c.Query(cmd.Context(), q) {
 				if err == nil {
+					found = true
 					err = w.chunk(chunk)
 				}
 				if err != nil {
 					return err
 				}
+			}
+			if !found {
+				fmt.Fprintf(cmd.ErrOrStderr(), "no series that %s picks have samples in this time\n", strconv.Quote(cmd.Flags().Arg(0)))
 			}
 			if err := w.end(); err != nil {
 				return err
