@@ -43,8 +43,9 @@ func main() {
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "tickmesh",
-		Short: "A time-series database that speaks OpenTSDB, InfluxDB line protocol and Prometheus remote write",
+		Use:     "tickmesh",
+		Version: process.Version,
+		Short:   "A time-series database that speaks OpenTSDB, InfluxDB line protocol and Prometheus remote write",
 		Long: `TickMesh stores time series. It takes points by the protocols that collectors
 already send and answers PromQL, InfluxQL and OpenTSDB queries.
 

@@ -117,13 +117,18 @@ func (q *queryCommand) run(cmd *cobra.Command, c *client.Client) error {
 	if q.output.IsJSON() {
 		w = &jsonSeries{out: out, columns: columns}
 	}
+	found := false
 	for chunk, err := range c.Query(cmd.Context(), asked) {
 		if err == nil {
+			found = true
 			err = w.chunk(chunk)
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if !found {
+		fmt.Fprintf(cmd.ErrOrStderr(), "no series that %s picks have samples in this time\n", strconv.Quote(cmd.Flags().Arg(0)))
 	}
 	if err := w.end(); err != nil {
 		return err

@@ -57,6 +57,8 @@ func TestOpenTSDB(t *testing.T) {
 	points, questions := makeAll(*seed, *many)
 	theirs := startOpenTSDB(t)
 	load(t, theirs, theirs, points)
+	// Before the questions: some write two values at one time, and of such a metric OpenTSDB answers nothing any more.
+	importAll(t, theirs, points)
 	all := make([]exchange, len(questions))
 	for i := range questions {
 		a, err := ask(theirs, &questions[i])

@@ -152,12 +152,30 @@ func vouching(t *testing.T, server, user, password string) string {
 	return proxy.URL + "/"
 }
 
+// rules are those of TestViews: one of each kind, and one that cannot be evaluated.
+const rules = `groups:
+  - name: web
+    interval: 1s
+    rules:
+      - record: rack:load:mean
+        expr: avg by (rack) (cpu_percent)
+      - alert: Busy
+        expr: cpu_percent > 0
+        annotations: {summary: "{{ $labels.host }} is at {{ $value | humanize }} %"}
+      - alert: Failing
+        expr: label_replace(cpu_percent, "host", "x", "", "") > 0
+`
+
 // Every view shows what is there, on a server that runs three nodes in its process.
 func TestViews(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
 	p := prepare(ctx, t)
-	server := harnesstest.Standalone(t, "--wal-sync", "interval", "--nodes", "3", "--replication", "2", "--udp-addr", "", "--query-slow", "1ms")
+	rulesFile := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rulesFile, []byte(rules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	server := harnesstest.Standalone(t, "--wal-sync", "interval", "--nodes", "3", "--replication", "2", "--udp-addr", "", "--query-slow", "1ms", "--rules-file", rulesFile)
 	address := "http://" + server.HTTPAddr
 	write(t, address)
 	p.run(ctx, t, "views.test.mjs", "PAGE="+address+"/", "PREFIXED="+prefixed(t, address))

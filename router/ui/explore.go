@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/tickmesh/tickmesh/api/access"
@@ -18,11 +20,12 @@ import (
 const (
 	namesMax      = 5000 // names of metrics, tags or values in one answer
 	namesDefault  = 50
-	countsMax     = 64   // numbers of series in one answer
-	countsAtOnce  = 4    // of these, asked for at the same time
-	tagsMax       = 64   // tags of a metric whose values are told
-	tagValuesMax  = 2000 // values of a tag that are counted; beyond: "more than"
-	tagValuesTold = 20   // of these, told by name
+	searchedMax   = 50_000 // names of metrics that are looked through for a part of them
+	countsMax     = 64     // numbers of series in one answer
+	countsAtOnce  = 4      // of these, asked for at the same time
+	tagsMax       = 64     // tags of a metric whose values are told
+	tagValuesMax  = 2000   // values of a tag that are counted; beyond: "more than"
+	tagValuesTold = 20     // of these, told by name
 )
 
 // names is a list of names of which there may be more.
@@ -76,16 +79,24 @@ func (h *handler) databases(r *http.Request) (any, error) {
 	return newNames(list, namesMax), nil
 }
 
-// metrics lists metrics that begin with the parameter prefix, at most as many as the
-// parameter limit says.
+// metrics lists metrics that begin with the parameter prefix and have the parameter contains in their names, in any
+// case, at most as many as the parameter limit says.
 func (h *handler) metrics(r *http.Request) (any, error) {
-	return h.reading(r, fmt.Sprintf("metrics that begin with %q", r.URL.Query().Get("prefix")), func(ctx context.Context, database string) (any, error) {
-		limit, err := limitOf(r.URL.Query(), namesMax)
+	p := r.URL.Query()
+	prefix, contains := p.Get("prefix"), strings.ToLower(p.Get("contains"))
+	return h.reading(r, fmt.Sprintf("metrics that begin with %q and contain %q", prefix, contains), func(ctx context.Context, database string) (any, error) {
+		limit, err := limitOf(p, namesMax)
 		if err != nil {
 			return nil, err
 		}
-		list, err := h.source.Metrics(ctx, database, r.URL.Query().Get("prefix"), limit+1)
-		return newNames(list, limit), err
+		if contains == "" {
+			list, err := h.source.Metrics(ctx, database, prefix, limit+1)
+			return newNames(list, limit), err
+		}
+		all, err := h.source.Metrics(ctx, database, prefix, searchedMax+1)
+		found := newNames(slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !strings.Contains(strings.ToLower(name), contains) }), limit)
+		found.More = found.More || len(all) > searchedMax
+		return found, err
 	})
 }
 

@@ -41,8 +41,10 @@ func (openTSDB) Begins(context.Context, int64) (begins, ok bool, err error) { re
 
 // Read implements Source. The aggregator none answers with each series by itself.
 func (o openTSDB) Read(ctx context.Context, name string, fromMs, toMs int64, visit Visitor) (LeftOut, error) {
+	// OpenTSDB refuses a range whose end is its start. What it answers beyond the range is passed over.
+	endMs := max(toMs, fromMs+1)
 	answer, err := o.ask(ctx, request{path: "/api/query", query: url.Values{
-		"start": {strconv.FormatInt(fromMs, 10)}, "end": {strconv.FormatInt(toMs, 10)}, "m": {"none:" + name}, "msResolution": {"true"}, "ms": {"true"},
+		"start": {strconv.FormatInt(fromMs, 10)}, "end": {strconv.FormatInt(endMs, 10)}, "m": {"none:" + name}, "msResolution": {"true"}, "ms": {"true"},
 	}})
 	if err != nil {
 		return LeftOut{}, err

@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -419,6 +420,28 @@ func TestBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _, err := read(t.Context(), s, 5, 10); !errors.Is(err, errTemporary) || got != "m{}@5=1" {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
+// TestRangeOfOneMillisecond has an OpenTSDB that refuses, as the real one does, a range whose end is its start, which the
+// last step of an import is when its end is a whole number of steps.
+func TestRangeOfOneMillisecond(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start, startErr := strconv.ParseInt(r.FormValue("start"), 10, 64)
+		end, endErr := strconv.ParseInt(r.FormValue("end"), 10, 64)
+		if startErr != nil || endErr != nil || end <= start {
+			http.Error(w, `{"error":{"code":400,"message":"End time must be greater than the start time"}}`, http.StatusBadRequest)
+			return
+		}
+		_, _ = io.WriteString(w, `[{"metric":"m","tags":{"h":"a"},"aggregateTags":[],"dps":{"5":1,"6":2}}]`)
+	}))
+	defer server.Close()
+	s, err := Open("opentsdb", SourceOptions{Address: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := read(t.Context(), s, 5, 5); err != nil || got != "m{h=a}@5=1" {
 		t.Errorf("%s %v", got, err)
 	}
 }

@@ -1,5 +1,6 @@
 // Every view, on a server with three nodes in its process.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { barriers, inked, launch, open, plotted, query, shoot, sideways, until } from "./page.mjs";
 
@@ -78,13 +79,134 @@ test("zooms where it is dragged, and out again", () =>
 test("hides lines, and shows one alone", () =>
   open(browser, PAGE + query("promql", "cpu_percent"), {}, async (page) => {
     const all = await plotted(page);
-    const first = page.locator(".legend button").first();
+    const first = page.locator(".legend tbody button").first();
     await first.click({ modifiers: ["Alt"] });
     await until(page, "five are hidden", () => document.querySelectorAll('.legend [aria-pressed="false"]').length === 5);
     const one = await inked(page);
     assert.ok(one.points < all.points && one.points > 500, `${one.points} of ${all.points}`);
     await first.click({ modifiers: ["Alt"] });
     await until(page, "none is hidden", () => document.querySelectorAll('.legend [aria-pressed="false"]').length === 0);
+    // What is hidden stays so when the query is run again, and not when another one is.
+    await first.click();
+    await page.getByRole("button", { name: "Run" }).click();
+    await plotted(page);
+    assert.equal(await page.locator('.legend [aria-pressed="false"]').count(), 1);
+    await page.locator(editor).fill("max by (rack) (cpu_percent)");
+    await page.getByRole("button", { name: "Run" }).click();
+    await until(page, "two lines are named", () => document.querySelectorAll(".legend .name").length === 2);
+    await until(page, "none is hidden", () => document.querySelectorAll('.legend [aria-pressed="false"]').length === 0);
+  }));
+
+test("runs what stands in the editor, whatever is pressed, and keeps it", () =>
+  open(browser, PAGE + query("promql", "cpu_percent"), {}, async (page) => {
+    await plotted(page);
+    await page.locator(editor).fill("max(cpu_percent)");
+    await page.getByRole("button", { name: "15m", exact: true }).click();
+    await page.waitForURL(/q=max/);
+    await until(page, "one line is named", () => document.querySelectorAll(".legend .name").length === 1);
+    // Another language and another view leave the text where it was.
+    await page.getByRole("button", { name: "InfluxQL" }).click();
+    await until(page, "the editor is empty", () => document.querySelector("textarea").value === "");
+    await page.locator(editor).fill("SHOW MEASUREMENTS");
+    await page.getByRole("button", { name: "PromQL" }).click();
+    await until(page, "the text is back", () => document.querySelector("textarea").value === "max(cpu_percent)");
+    await page.getByRole("button", { name: "Run" }).click();
+    await plotted(page);
+    await page.getByRole("link", { name: "Cluster" }).click();
+    await until(page, "three nodes are drawn", () => document.querySelectorAll(".node").length === 3);
+    await page.getByRole("link", { name: "Query", exact: true }).click();
+    await plotted(page);
+    assert.equal(await page.locator(editor).inputValue(), "max(cpu_percent)");
+    assert.match(page.url(), /from=15m/);
+  }));
+
+test("has the values at the pointer, and a legend with figures that sort it", () =>
+  open(browser, PAGE + query("promql", "cpu_percent"), {}, async (page) => {
+    await plotted(page);
+    const box = await page.locator(".plot .u-over").boundingBox();
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 100);
+    await page.locator(".tip li").first().waitFor();
+    const told = await page.locator(".tip li").evaluateAll((all) =>
+      Object.fromEntries(all.map((item) => [item.querySelector(".name").textContent, item.querySelector("b").textContent])));
+    assert.equal(Object.keys(told).length, 6);
+    assert.equal(await page.locator(".tip .nearest").count(), 1);
+    const listed = await page.locator(".legend tbody tr").evaluateAll((all) =>
+      Object.fromEntries(all.map((row) => [row.querySelector(".name").textContent, row.querySelector(".last").textContent])));
+    assert.deepEqual(told, listed);
+    assert.match(Object.values(told)[0], /^[\d.]+ %$/, "the unit is in the metric's name");
+    await page.mouse.move(5, 5);
+    await page.locator(".tip").waitFor({ state: "detached" });
+    await page.getByRole("button", { name: /^Max/ }).click();
+    const greatest = (await page.locator(".legend tbody .max").allTextContents()).map(Number.parseFloat);
+    assert.deepEqual(greatest, greatest.toSorted((a, b) => b - a));
+  }));
+
+test("stacks lines, has a logarithmic axis, and the end of the range alone", () =>
+  open(browser, PAGE + query("promql", "cpu_percent"), {}, async (page) => {
+    const plain = await plotted(page);
+    await page.getByRole("button", { name: "Stacked" }).click();
+    await page.waitForURL(/draw=stacked/);
+    const stacked = await inked(page);
+    assert.notDeepEqual(stacked, plain);
+    await shoot(page, "query-stacked");
+    await page.getByRole("button", { name: "Log axis" }).click();
+    await page.waitForURL(/draw=log/);
+    await plotted(page);
+    await page.getByRole("button", { name: "Instant" }).click();
+    await page.locator("table.series").waitFor();
+    await until(page, "each series has one point", () =>
+      [...document.querySelectorAll("table.series tbody tr")].map((row) => row.lastElementChild.textContent).join() === "1,1,1,1,1,1");
+    await page.getByRole("button", { name: "Range", exact: true }).click();
+    await page.getByRole("combobox", { name: "Time between points" }).selectOption("5m");
+    await until(page, "there are few points", () => /6 series · (72|78) points/.test(document.querySelector(".answer [role=status]").textContent));
+  }));
+
+test("takes ranges as people write them", () =>
+  open(browser, PAGE + query("promql", "cpu_percent"), {}, async (page) => {
+    await plotted(page);
+    await page.getByRole("button", { name: "From … to" }).click();
+    await page.getByLabel("From", { exact: true }).fill("now-1d");
+    await page.getByLabel("To", { exact: true }).fill("now-2d");
+    assert.equal(await page.getByRole("button", { name: "Use" }).isDisabled(), true);
+    await page.getByLabel("From", { exact: true }).fill("now-100m");
+    await page.getByLabel("To", { exact: true }).fill("now");
+    await page.getByRole("button", { name: "Use" }).click();
+    await page.waitForURL(/from=100m/);
+    await plotted(page);
+  }));
+
+test("gives answers as files, and plans in each language", () =>
+  open(browser, PAGE + query("promql", "max by (rack) (cpu_percent)"), {}, async (page) => {
+    await plotted(page);
+    const downloading = page.waitForEvent("download");
+    await page.getByRole("button", { name: "CSV" }).click();
+    const lines = readFileSync(await (await downloading).path(), "utf8").split("\n");
+    assert.equal(lines[0], 'time,"{rack=""r0""}","{rack=""r1""}"');
+    assert.match(lines[1], /^\d{4}-\d\d-\d\dT[\d:.]+Z,[\d.]+,[\d.]+$/);
+    for (const [dialect, text] of [
+      ["promql", "max by (rack) (cpu_percent)"],
+      ["opentsdb", "sum:1m-avg:cpu_percent{host=*}"],
+      ["influxql", `SELECT mean("value") FROM "cpu_percent" WHERE $timeFilter GROUP BY time($__interval)`],
+    ]) {
+      await page.goto(PAGE + query(dialect, text, { show: "plan" }));
+      await until(page, `there is a plan of ${dialect}`, () => /cpu_percent/.test(document.querySelector(".plan tbody")?.textContent));
+      assert.match(await page.locator(".plan dl").textContent(), /6 series/);
+    }
+    await shoot(page, "query-plan");
+  }));
+
+test("shows rules and alerts, and asks what they ask", () =>
+  open(browser, `${PAGE}#/alerts`, {}, async (page) => {
+    await until(page, "an alert fires", () => document.querySelectorAll(".rules tbody tr").length === 6);
+    assert.deepEqual(await page.locator(".rules .state").allTextContents(), ["recording", "firing", "failing"]);
+    assert.match(await page.locator(".rules td small").first().textContent(), /^summary: web-\d is at/);
+    await shoot(page, "alerts");
+    await page.getByRole("button", { name: /^Failing/ }).click();
+    await until(page, "one rule is left", () => document.querySelectorAll(".rules > li").length === 1);
+    await page.getByRole("button", { name: /^All/ }).click();
+    await page.getByRole("button", { name: "Query", exact: true }).first().click();
+    await plotted(page);
+    assert.equal(await page.locator(editor).inputValue(), "avg by (rack) (cpu_percent)");
   }));
 
 test("says what is wrong, at its place", () =>
@@ -129,7 +251,7 @@ test("completes metrics, tags, values and words with keys alone", () =>
 
 test("explores metrics and tags, and asks for a value that is pressed", () =>
   open(browser, `${PAGE}#/explore`, {}, async (page) => {
-    await page.getByRole("searchbox").fill("sensor");
+    await page.getByRole("searchbox").fill("R_TEMP");
     const metric = page.locator(".names button");
     await until(page, "one metric is left, with its number of series", () => {
       const all = [...document.querySelectorAll(".names .number")];
@@ -147,7 +269,7 @@ test("explores metrics and tags, and asks for a value that is pressed", () =>
     await page.getByLabel("Values of unit that begin with").fill("u29");
     await until(page, "those are listed", () => [...document.querySelectorAll(".tag")[0].querySelectorAll(".chips .mono")].map((e) => e.textContent).join() === "u29,u290,u291,u292,u293,u294,u295,u296,u297,u298,u299");
     await page.getByRole("button", { name: /^room-0\b/ }).click();
-    await until(page, "ten series are there", () => document.querySelectorAll(".legend li").length === 10);
+    await until(page, "ten series are there", () => document.querySelectorAll(".legend tbody tr").length === 10);
     assert.match(page.url(), /room-0/);
   }));
 
@@ -248,7 +370,7 @@ test("has rates as soon as the cluster is looked at", async () => {
 test("goes everywhere by keys, and tells them", () =>
   open(browser, PAGE, {}, async (page) => {
     await page.locator(editor).waitFor();
-    for (const [key, heading] of [["e", "Metrics"], ["c", "Cluster"], ["s", "Running and slow queries"], ["q", "Query"]]) {
+    for (const [key, heading] of [["e", "Metrics"], ["a", "Rules and alerts"], ["c", "Cluster"], ["s", "Running and slow queries"], ["q", "Query"]]) {
       await page.keyboard.press("g");
       await page.keyboard.press(key);
       await page.getByRole("heading", { level: 1, name: heading }).waitFor({ state: "attached" });
@@ -301,6 +423,8 @@ test("fits a phone", async () => {
     ["query", query("promql", "cpu_percent"), ".plot canvas"],
     ["table", query("promql", "cpu_percent", { show: "table" }), "table.series"],
     ["explore", "#/explore?metric=cpu_percent", ".tag"],
+    ["plan", query("promql", "sum(cpu_percent)", { show: "plan" }), ".plan"],
+    ["alerts", "#/alerts", ".rules li"],
     ["cluster", "#/cluster", ".node"],
     ["queries", "#/queries", ".book li"],
   ]) {
@@ -431,7 +555,9 @@ test("keeps nobody out: roles, names and contrast of every view, in both colours
       ["table", query("promql", "cpu_percent", { show: "table" }), "table.series"],
       ["raw", query("opentsdb", "sum:cpu_percent", { show: "raw" }), "pre.raw"],
       ["error", query("promql", "sum("), ".place"],
+      ["plan", query("promql", "sum(cpu_percent)", { show: "plan" }), ".plan"],
       ["explore", "#/explore?metric=cpu_percent", ".tag"],
+      ["alerts", "#/alerts", ".rules li"],
       ["cluster", "#/cluster", ".node"],
       ["trouble", "#/cluster", ".moves li"],
       ["queries", "#/queries", ".book li"],

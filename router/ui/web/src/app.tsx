@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { keepAuthorization, readAuthorization } from "./data/credentials";
 import { type Loaded, useLoaded, useRoute } from "./data/hooks";
 import { askJSON, onRefused } from "./data/http";
@@ -8,14 +8,27 @@ import { knownDialects } from "./dialect/dialect";
 import { Keys, useKeys } from "./part/keys";
 import { Login } from "./part/login";
 import { Notice } from "./part/notice";
+import { AlertsView } from "./view/alerts";
 import { ClusterView } from "./view/cluster";
 import type { About } from "./view/context";
 import { ExploreView } from "./view/explore";
 import { QueriesView } from "./view/queries";
 import { QueryView } from "./view/query";
 
-const titles: Record<ViewName, string> = { query: "Query", explore: "Explore", cluster: "Cluster", queries: "Queries" };
-const views = { query: QueryView, explore: ExploreView, cluster: ClusterView, queries: QueriesView };
+const titles: Record<ViewName, string> = {
+  query: "Query",
+  explore: "Explore",
+  alerts: "Alerts",
+  cluster: "Cluster",
+  queries: "Queries",
+};
+const views = {
+  query: QueryView,
+  explore: ExploreView,
+  alerts: AlertsView,
+  cluster: ClusterView,
+  queries: QueriesView,
+};
 
 /** useDark says whether the page is dark, and follows the system unless it was chosen. */
 function useDark(theme: Theme): boolean {
@@ -58,7 +71,13 @@ export function App() {
       go({ view: route.view, params: { ...route.params, db: first } }, { replace: true });
     }
   }, [databases.value, about.value]);
-  const open = (view: ViewName) => go({ view, params: { db: database } });
+  // Who comes back to the queries finds what was asked there, and its answer.
+  const lastQuery = useRef<Record<string, string>>({});
+  if (route.view === "query") {
+    lastQuery.current = route.params;
+  }
+  const open = (view: ViewName) =>
+    go({ view, params: { ...(view === "query" && route.view !== "query" ? lastQuery.current : {}), db: database } });
   useKeys({ open, help: () => setHelp(true), toggle });
   useEffect(() => {
     document.title = `${titles[route.view]} · TickMesh`;

@@ -8,6 +8,7 @@ import "./style/notice.css";
 import "./style/explore.css";
 import "./style/cluster.css";
 import "./style/queries.css";
+import "./style/alerts.css";
 import "./style/dialog.css";
 import "./style/narrow.css";
 import { App } from "./app";

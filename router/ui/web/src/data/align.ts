@@ -48,9 +48,27 @@ export function aligned(series: Series[]): Columns {
   return [times, ...columns];
 }
 
+/** stackedColumns gives each column that is not hidden the sum of itself and those before it. */
+export function stackedColumns([times, ...columns]: Columns, hidden: boolean[]): Columns {
+  const sums: number[] = new Array(times.length).fill(0);
+  const stacked = columns.map((column, c) =>
+    hidden[c]
+      ? column
+      : times.map((_, i) => {
+          const sum = (sums[i] ?? 0) + (column[i] ?? 0);
+          sums[i] = sum;
+          return sum;
+        }),
+  );
+  return [times, ...stacked];
+}
+
 function sameTimes(a: number[], b: number[]): boolean {
   return a === b || (a.length === b.length && a.every((time, i) => time === b[i]));
 }
+
+/** So many points away a value still counts for a time. */
+export const reachMax = 32;
 
 /** valueNear gives the value of a column at an index, or of the nearest one before or after within the reach. */
 export function valueNear(column: (number | null | undefined)[], index: number, reach: number): number | null {

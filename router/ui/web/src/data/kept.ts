@@ -20,6 +20,27 @@ function write(key: string, value: string | null): void {
   }
 }
 
+function draftKey(dialect: string): string {
+  return `tickmesh.draft.${dialect}`;
+}
+
+/** readDraft gives the text of a language that this tab had in its editor last. */
+export function readDraft(dialect: string): string {
+  try {
+    return sessionStorage.getItem(draftKey(dialect)) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export function writeDraft(dialect: string, text: string): void {
+  try {
+    sessionStorage.setItem(draftKey(dialect), text);
+  } catch {
+    // It is full, or forbidden: nothing is kept.
+  }
+}
+
 const historyKey = "tickmesh.history";
 const historyMax = 50;
 

@@ -32,6 +32,51 @@ export function parseRange(from: string, to: string, nowMs: number): Range {
   return { fromMs: nowMs - 3600e3, toMs: nowMs };
 }
 
+/**
+ * parseMoment reads a moment as people write it: "now", "now-90m", Unix seconds or milliseconds, or a date, with its
+ * time or without, in the browser's time zone, or with Z or an offset in that one. null: it is none.
+ */
+export function parseMoment(text: string, nowMs: number): number | null {
+  const trimmed = text.trim();
+  const relative = /^now(?:\s*-\s*(\d+[smhdw]))?$/.exec(trimmed);
+  if (relative !== null) {
+    const span = relative[1] === undefined ? 0 : parseSpan(relative[1]);
+    return span === null ? null : nowMs - span;
+  }
+  if (/^\d{9,10}$/.test(trimmed)) {
+    return Number(trimmed) * 1000;
+  }
+  if (/^\d{12,13}$/.test(trimmed)) {
+    return Number(trimmed);
+  }
+  const date = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?) ?(Z|UTC|[+-]\d\d:\d\d)?)?$/.exec(trimmed);
+  if (date === null) {
+    return null;
+  }
+  // A date alone would be one in UTC.
+  const ms = Date.parse(`${date[1]}T${date[2] ?? "00:00"}${date[3] === "UTC" ? "Z" : (date[3] ?? "")}`);
+  return Number.isNaN(ms) ? null : ms;
+}
+
+/**
+ * chosenRange gives the parameters from and to of what people wrote into two fields: a span until now stays one, and
+ * all else is two moments. null: it is no range.
+ */
+export function chosenRange(from: string, to: string, nowMs: number): { from: string; to: string } | null {
+  const span = /^now\s*-\s*(\d+[smhdw])$/.exec(from.trim())?.[1];
+  if (span !== undefined && parseSpan(span) !== null && to.trim() === "now") {
+    return { from: span, to: "" };
+  }
+  const [fromMs, toMs] = [parseMoment(from, nowMs), parseMoment(to, nowMs)];
+  return fromMs === null || toMs === null || fromMs >= toMs ? null : { from: String(fromMs), to: String(toMs) };
+}
+
+/** parseStep gives the seconds between points that somebody chose, "30s"; null: the page is to choose. */
+export function parseStep(text: string): number | null {
+  const ms = parseSpan(text);
+  return ms === null ? null : ms / 1000;
+}
+
 const steps = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800,
 ];

@@ -4,7 +4,7 @@ export interface Route {
   params: Record<string, string>;
 }
 
-export const viewNames = ["query", "explore", "cluster", "queries"] as const;
+export const viewNames = ["query", "explore", "alerts", "cluster", "queries"] as const;
 export type ViewName = (typeof viewNames)[number];
 
 function isView(name: string): name is ViewName {

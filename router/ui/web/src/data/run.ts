@@ -16,19 +16,33 @@ export interface Outcome {
   range: Range;
 }
 
-/** runQuery asks, and reads the answer. It gives no error but AbortError. */
-export async function runQuery(
-  dialect: Dialect,
-  text: string,
-  database: string,
-  range: Range,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  const stepSeconds = stepFor(range, pointsMax);
-  const { path, params } = dialect.request(text, range, stepSeconds);
-  if (database !== "") {
-    params.set("db", database);
+/** A query as it is to be run. */
+export interface Asked {
+  dialect: Dialect;
+  text: string;
+  database: string;
+  range: Range;
+  /** Seconds between points; null: as fits the range. */
+  stepSeconds: number | null;
+  /** At the end of the range alone, in a language that can. */
+  instant: boolean;
+}
+
+/** requestOf gives the request of a query. */
+export function requestOf(asked: Asked): { path: string; params: URLSearchParams; stepSeconds: number } {
+  const stepSeconds = asked.stepSeconds ?? stepFor(asked.range, pointsMax);
+  const ask = asked.instant ? (asked.dialect.instant ?? asked.dialect.request) : asked.dialect.request;
+  const { path, params } = ask(asked.text, asked.range, stepSeconds);
+  if (asked.database !== "") {
+    params.set("db", asked.database);
   }
+  return { path, params, stepSeconds };
+}
+
+/** runQuery asks, and reads the answer. It gives no error but AbortError. */
+export async function runQuery(asked: Asked, signal: AbortSignal): Promise<Outcome> {
+  const { dialect, text, range } = asked;
+  const { path, params, stepSeconds } = requestOf(asked);
   const outcome: Outcome = { result: null, failure: null, raw: "", bytes: 0, tookMs: 0, range };
   try {
     const answer = await ask(path, params, { signal });

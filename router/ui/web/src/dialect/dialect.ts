@@ -8,7 +8,7 @@ import {
   influxqlSelect,
 } from "./influxql";
 import { opentsdbExpression, opentsdbReopened, opentsdbRequest, opentsdbResult } from "./opentsdb";
-import { promqlFailure, promqlRequest, promqlResult, promqlSelector } from "./promql";
+import { promqlFailure, promqlInstant, promqlRequest, promqlResult, promqlSelector } from "./promql";
 import { Failure, type Result } from "./result";
 
 export const dialectNames = ["promql", "opentsdb", "influxql"] as const;
@@ -28,6 +28,8 @@ export interface Dialect {
   example: string;
   hint: string;
   request(text: string, range: Range, stepSeconds: number): { path: string; params: URLSearchParams };
+  /** instant gives the request at the end of a range alone, where the language has one. */
+  instant?(text: string, range: Range, stepSeconds: number): { path: string; params: URLSearchParams };
   /** result reads an answer. Errors: Failure. */
   result(body: unknown, stepSeconds: number): Result;
   /** failure gives a message its place. */
@@ -47,6 +49,7 @@ const all: Record<DialectName, Dialect> = {
     example: "sum by (host) (rate(http_requests_total[5m]))",
     hint: "$__interval, $__rate_interval and $__range stand for lengths of time that fit the range below.",
     request: promqlRequest,
+    instant: promqlInstant,
     result: (body, stepSeconds) => promqlResult(body, stepSeconds * 1000),
     failure: promqlFailure,
     notes: () => [],

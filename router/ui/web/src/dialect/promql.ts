@@ -12,17 +12,31 @@ import {
   type Series,
 } from "./result";
 
+/** replaced puts in what stands for lengths of time. */
+function replaced(text: string, range: Range, stepSeconds: number): string {
+  return text
+    .replaceAll("$__rate_interval", spanText(Math.max(4 * stepSeconds, 60)))
+    .replaceAll("$__interval", spanText(stepSeconds))
+    .replaceAll("$__range", `${Math.ceil((range.toMs - range.fromMs) / 1000)}s`);
+}
+
+/** promqlInstant gives the request of a query at the end of a range. */
+export function promqlInstant(
+  text: string,
+  range: Range,
+  stepSeconds: number,
+): { path: string; params: URLSearchParams } {
+  const params = new URLSearchParams({ query: replaced(text, range, stepSeconds), time: String(range.toMs / 1000) });
+  return { path: "api/v1/query", params };
+}
+
 /** promqlRequest gives the request of a query over a range. */
 export function promqlRequest(
   text: string,
   range: Range,
   stepSeconds: number,
 ): { path: string; params: URLSearchParams } {
-  const interval = spanText(stepSeconds);
-  const query = text
-    .replaceAll("$__rate_interval", spanText(Math.max(4 * stepSeconds, 60)))
-    .replaceAll("$__interval", interval)
-    .replaceAll("$__range", `${Math.ceil((range.toMs - range.fromMs) / 1000)}s`);
+  const query = replaced(text, range, stepSeconds);
   const { fromMs, toMs } = onGrid(range, stepSeconds);
   return {
     path: "api/v1/query_range",

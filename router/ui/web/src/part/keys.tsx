@@ -9,6 +9,7 @@ const rows: [string, string][] = [
   ["/", "go to the query, or to the search"],
   ["g q", "Query"],
   ["g e", "Explore"],
+  ["g a", "rules and alerts"],
   ["g c", "Cluster"],
   ["g s", "running and slow queries"],
   ["t", "light or dark"],
@@ -35,7 +36,7 @@ export function Keys({ close }: { close: () => void }) {
   );
 }
 
-const viewKeys: Record<string, ViewName> = { q: "query", e: "explore", c: "cluster", s: "queries" };
+const viewKeys: Record<string, ViewName> = { q: "query", e: "explore", a: "alerts", c: "cluster", s: "queries" };
 const secondKeyMs = 1500;
 
 /** useKeys acts on keys that are pressed outside of fields. */

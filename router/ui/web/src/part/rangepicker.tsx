@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { forInput, formatTime } from "../data/format";
-import { parseSpan, presets, type Range, shifted, widened } from "../data/range";
+import { formatTime } from "../data/format";
+import { chosenRange, parseSpan, presets, type Range, shifted, widened } from "../data/range";
 
 interface Props {
   /** As in the address: a span until now, or a moment. */
@@ -74,9 +74,10 @@ export function RangePicker({ from, to, range, choose }: Props) {
       </div>
       {open && (
         <Moments
-          range={range}
-          choose={(next) => {
-            absolute(next);
+          from={relative ? `now-${from}` : formatTime(range.fromMs)}
+          to={relative || to === "" ? "now" : formatTime(range.toMs)}
+          choose={(nextFrom, nextTo) => {
+            choose(nextFrom, nextTo);
             setOpen(false);
           }}
         />
@@ -90,30 +91,40 @@ export function RangePicker({ from, to, range, choose }: Props) {
   );
 }
 
-/** Moments chooses two moments in the browser's time zone. */
-function Moments({ range, choose }: { range: Range; choose: (range: Range) => void }) {
-  const [from, setFrom] = useState(forInput(range.fromMs));
-  const [to, setTo] = useState(forInput(range.toMs));
-  const [fromMs, toMs] = [new Date(from).getTime(), new Date(to).getTime()];
-  const right = fromMs < toMs;
+interface MomentsProps {
+  from: string;
+  to: string;
+  choose: (from: string, to: string) => void;
+}
+
+/** Moments takes the ends of a range as people write them. */
+function Moments({ from: fromFirst, to: toFirst, choose }: MomentsProps) {
+  const [from, setFrom] = useState(fromFirst);
+  const [to, setTo] = useState(toFirst);
+  const chosen = chosenRange(from, to, Date.now());
   return (
     <form
       class="popup"
       onSubmit={(event) => {
         event.preventDefault();
-        choose({ fromMs, toMs });
+        if (chosen !== null) {
+          choose(chosen.from, chosen.to);
+        }
       }}
     >
       <label>
         From
-        <input type="datetime-local" step="1" value={from} onInput={(event) => setFrom(event.currentTarget.value)} />
+        <input type="text" spellcheck={false} value={from} onInput={(event) => setFrom(event.currentTarget.value)} />
       </label>
       <label>
         To
-        <input type="datetime-local" step="1" value={to} onInput={(event) => setTo(event.currentTarget.value)} />
+        <input type="text" spellcheck={false} value={to} onInput={(event) => setTo(event.currentTarget.value)} />
       </label>
-      {!right && <p class="note">The second moment has to be after the first one.</p>}
-      <button type="submit" class="main" disabled={!right}>
+      <p class="note">
+        now, now-3h, 2026-11-28 07:00 (here), 2026-11-28 07:00Z (UTC), or Unix seconds or milliseconds.
+      </p>
+      {chosen === null && <p class="note wrong">This is no range: the second moment has to be after the first one.</p>}
+      <button type="submit" class="main" disabled={chosen === null}>
         Use
       </button>
     </form>

@@ -1,17 +1,20 @@
 import type { ComponentChildren } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
+import { copy, resultCSV, save } from "../data/csv";
 import { formatBytes, formatCount, formatDuration, formatTime } from "../data/format";
 import type { Range } from "../data/range";
-import type { Outcome } from "../data/run";
+import type { Asked, Outcome } from "../data/run";
+import { guessedUnit, type Unit, units } from "../data/unit";
 import { apart, type Result, seriesName } from "../dialect/result";
 import { Notice } from "../part/notice";
-import { Plot } from "../part/plot";
+import { type Draw, draws, Plot } from "../part/plot";
 import { PlainTable, SeriesTable } from "../part/tables";
+import { PlanView } from "./plan";
 
 const rawCharactersMax = 200_000;
 
 /** The forms of an answer. */
-export const shows = ["plot", "table", "raw"] as const;
+export const shows = ["plot", "table", "raw", "plan"] as const;
 export type Show = (typeof shows)[number];
 
 interface AnswerProps {
@@ -20,15 +23,23 @@ interface AnswerProps {
   /** What is shown before the first query. */
   start: ComponentChildren;
   show: Show;
+  /** What the answer is of; null: nothing was asked. */
+  request: Asked | null;
+  draw: Draw;
+  setDraw: (draw: Draw) => void;
   dark: boolean;
   setShow: (show: Show) => void;
   zoom: (range: Range) => void;
 }
 
-const showTitles: Record<Show, string> = { plot: "Plot", table: "Table", raw: "Raw answer" };
+const showTitles: Record<Show, string> = { plot: "Plot", table: "Table", raw: "Raw answer", plan: "Plan" };
+const drawTitles: Record<Draw, string> = { lines: "Lines", stacked: "Stacked", log: "Log axis" };
 
 /** Answer shows what came of a query. */
-export function Answer({ outcome, running, start, show, dark, setShow, zoom }: AnswerProps) {
+export function Answer(props: AnswerProps) {
+  const { outcome, running, start, show, request, draw, setDraw, dark, setShow, zoom } = props;
+  const [unit, setUnit] = useState<Unit | null>(null);
+  const guessed = guessedUnit(request?.text ?? "");
   const result = outcome?.result ?? null;
   return (
     <section class={`card answer ${running ? "running" : ""}`} aria-label="Answer" aria-busy={running}>
@@ -40,6 +51,31 @@ export function Answer({ outcome, running, start, show, dark, setShow, zoom }: A
             </button>
           ))}
         </div>
+        {show === "plot" && result !== null && result.series.length > 0 && (
+          <>
+            <div class="choices" role="group" aria-label="How lines are drawn">
+              {draws.map((d) => (
+                <button type="button" key={d} aria-pressed={d === draw} onClick={() => setDraw(d)}>
+                  {drawTitles[d]}
+                </button>
+              ))}
+            </div>
+            <select
+              aria-label="Unit of the values"
+              title="Unit of the values"
+              value={unit ?? ""}
+              onChange={(event) => setUnit(units.find((u) => u === event.currentTarget.value) ?? null)}
+            >
+              <option value="">unit: by name{guessed === "none" ? "" : ` (${guessed})`}</option>
+              {units.map((u) => (
+                <option key={u} value={u}>
+                  unit: {u}
+                </option>
+              ))}
+            </select>
+          </>
+        )}
+        {outcome !== null && outcome.raw !== "" && <Take outcome={outcome} />}
         <p class="note" role="status">
           {running ? "Running …" : outcome === null ? "" : facts(outcome)}
         </p>
@@ -54,15 +90,46 @@ export function Answer({ outcome, running, start, show, dark, setShow, zoom }: A
           running ? null : (
             start
           )
+        ) : show === "plan" && request !== null ? (
+          <PlanView asked={request} />
         ) : show === "raw" ? (
           <Raw text={outcome.raw} />
         ) : result === null ? (
           <p class="empty">The query failed: the reason is above, below its text.</p>
         ) : (
-          <Shown result={result} range={outcome.range} show={show} dark={dark} zoom={zoom} />
+          <Shown
+            result={result}
+            range={outcome.range}
+            show={show}
+            draw={draw}
+            unit={unit ?? guessed}
+            dark={dark}
+            zoom={zoom}
+          />
         )}
       </div>
     </section>
+  );
+}
+
+/** Take offers the answer as a file, and its address. */
+function Take({ outcome }: { outcome: Outcome }) {
+  const [copied, setCopied] = useState<boolean | null>(null);
+  const { result, raw } = outcome;
+  return (
+    <div class="choices" role="group" aria-label="Take the answer along">
+      {result !== null && (
+        <button type="button" onClick={() => save("answer.csv", "text/csv", resultCSV(result))}>
+          CSV
+        </button>
+      )}
+      <button type="button" onClick={() => save("answer.json", "application/json", raw)}>
+        JSON
+      </button>
+      <button type="button" onClick={async () => setCopied(await copy(location.href))}>
+        {copied === null ? "Copy link" : copied ? "Copied" : "Not copied"}
+      </button>
+    </div>
   );
 }
 
@@ -87,12 +154,16 @@ function Shown({
   result,
   range,
   show,
+  draw,
+  unit,
   dark,
   zoom,
 }: {
   result: Result;
   range: Range;
   show: Show;
+  draw: Draw;
+  unit: Unit;
   dark: boolean;
   zoom: (range: Range) => void;
 }) {
@@ -109,7 +180,7 @@ function Shown({
       )}
       {series.length > 0 &&
         (show === "plot" ? (
-          <Plot series={series} range={range} dark={dark} zoom={zoom} />
+          <Plot series={series} range={range} draw={draw} unit={unit} dark={dark} zoom={zoom} />
         ) : (
           <SeriesTable series={series} />
         ))}

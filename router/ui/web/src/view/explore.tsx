@@ -45,20 +45,20 @@ function useSettled<T>(value: T): T {
 
 /** ExploreView lists metrics, and the tags of one of them. */
 export function ExploreView({ dialects, database, route, go }: ViewProps) {
-  const { prefix = "", metric = "" } = route.params;
-  const [typed, setTyped] = useState(prefix);
+  const { find = "", metric = "" } = route.params;
+  const [typed, setTyped] = useState(find);
   const settled = useSettled(typed);
   const largest = route.params.sort === "series";
   const [shown, setLimit] = useState(pageSize);
   const limit = largest ? rankedMax : shown;
   useEffect(() => {
-    if (settled !== prefix) {
+    if (settled !== find) {
       setLimit(pageSize);
-      go({ view: "explore", params: { ...route.params, prefix: settled } }, { replace: true });
+      go({ view: "explore", params: { ...route.params, find: settled } }, { replace: true });
     }
   }, [settled]);
-  const metrics = useLoaded(JSON.stringify([database, prefix, limit]), (signal) =>
-    askJSON<Names>("metrics", { db: database, prefix, limit: String(limit) }, { signal }),
+  const metrics = useLoaded(JSON.stringify([database, find, limit]), (signal) =>
+    askJSON<Names>("metrics", { db: database, contains: find, limit: String(limit) }, { signal }),
   );
   const total = useLoaded(database, (signal) =>
     askJSON<{ series: number[] }>("counts", { db: database, all: "1" }, { signal }),
@@ -79,8 +79,8 @@ export function ExploreView({ dialects, database, route, go }: ViewProps) {
         <input
           type="search"
           class="wide"
-          placeholder="Begins with …"
-          aria-label="Metrics that begin with"
+          placeholder="Contains …"
+          aria-label="Metrics whose names contain"
           value={typed}
           onInput={(event) => setTyped(event.currentTarget.value)}
           data-focus="main"
@@ -100,7 +100,9 @@ export function ExploreView({ dialects, database, route, go }: ViewProps) {
         {metrics.error !== null && <Notice kind="error">{metrics.error}</Notice>}
         {metrics.value !== null && list.length === 0 && (
           <p class="empty">
-            {prefix === "" ? "This database has no metrics yet: write some points." : "No metric begins so."}
+            {find === ""
+              ? "This database has no metrics yet: write some points."
+              : "No name of a metric has that in it."}
           </p>
         )}
         <MetricList
@@ -118,7 +120,7 @@ export function ExploreView({ dialects, database, route, go }: ViewProps) {
           ) : (
             <p class="note">
               There are more than {formatCount(limit)}
-              {largest && ", of which the first by name were counted"}: type how they begin.
+              {largest && ", of which the first by name were counted"}: type a part of the name.
             </p>
           ))}
       </section>

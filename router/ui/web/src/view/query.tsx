@@ -1,13 +1,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useLoaded } from "../data/hooks";
 import { askJSON } from "../data/http";
-import { type Past, readHistory, remembered, writeHistory } from "../data/kept";
-import { parseRange } from "../data/range";
-import { type Outcome, runQuery } from "../data/run";
+import { type Past, readDraft, readHistory, remembered, writeDraft, writeHistory } from "../data/kept";
+import { parseRange, parseStep } from "../data/range";
+import { type Asked, type Outcome, runQuery } from "../data/run";
 import { type DialectName, dialectOf } from "../dialect/dialect";
 import type { Failure } from "../dialect/result";
 import { Editor } from "../part/editor";
 import { Notice } from "../part/notice";
+import { draws } from "../part/plot";
 import { RangePicker } from "../part/rangepicker";
 import { Answer, type Show, shows } from "./answer";
 import type { ViewProps } from "./context";
@@ -20,7 +21,11 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
   const name = dialects.find((d) => d === params.d) ?? dialects[0] ?? "opentsdb";
   const dialect = dialectOf(name);
   const asked = params.q ?? "";
-  const [text, setText] = useState(asked);
+  const [text, setTextOnly] = useState(asked === "" ? readDraft(name) : asked);
+  const setText = (next: string) => {
+    setTextOnly(next);
+    writeDraft(name, next);
+  };
   const [outcome, setOutcome] = useState<Outcome | null>(null);
   const [running, setRunning] = useState(false);
   const [turn, setTurn] = useState(0);
@@ -33,7 +38,22 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
   const change = (changes: Record<string, string>, options?: { replace?: boolean }) =>
     go({ view: "query", params: { ...params, d: name, ...changes } }, options);
 
-  useEffect(() => setText(asked), [asked, name]);
+  useEffect(() => {
+    if (asked === "") {
+      setTextOnly(readDraft(name));
+    } else {
+      setText(asked);
+    }
+  }, [asked, name]);
+  const instant = params.at === "end" && dialect.instant !== undefined;
+  const request = (range: ReturnType<typeof parseRange>): Asked => ({
+    dialect,
+    text: asked,
+    database,
+    range,
+    stepSeconds: parseStep(params.step ?? ""),
+    instant,
+  });
   useEffect(() => {
     if (asked.trim() === "") {
       setOutcome(null);
@@ -44,11 +64,11 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
     stop.current = mine;
     setRunning(true);
     const range = parseRange(params.from ?? "1h", params.to ?? "", Date.now());
-    runQuery(dialect, asked, database, range, mine.signal).then(
+    runQuery(request(range), mine.signal).then(
       (next) => {
         if (!mine.signal.aborted) {
           // What is asked again and again stays while it fails.
-          const key = JSON.stringify([name, asked, database, params.from, params.to]);
+          const key = JSON.stringify([name, asked, database, params.from, params.to, params.step, instant]);
           const stays = next.result === null && shown.current?.key === key && shown.current.outcome.result !== null;
           shown.current = {
             key,
@@ -61,7 +81,7 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
       () => {}, // somebody asked for something else
     );
     return () => mine.abort();
-  }, [name, asked, database, params.from, params.to, turn]);
+  }, [name, asked, database, params.from, params.to, params.step, instant, turn]);
   useEffect(() => {
     if (!live || running) {
       return;
@@ -70,19 +90,22 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
     return () => clearTimeout(timer);
   }, [live, running, turn]);
 
-  const run = () => {
+  /** runWith runs what stands in the editor, which is what is plotted from then on, with changes of the address. */
+  const runWith = (changes: Record<string, string>) => {
     if (text.trim() === "") {
+      change(changes);
       return;
     }
     const next = remembered(past, { dialect: name, text });
     setPast(next);
     writeHistory(next);
-    if (text === asked) {
+    if (text === asked && Object.keys(changes).length === 0) {
       setTurn(turn + 1);
     } else {
-      change({ q: text });
+      change({ q: text, ...changes });
     }
   };
+  const run = () => runWith({});
   const cancel = () => {
     stop.current.abort();
     setRunning(false);
@@ -123,7 +146,13 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
             from={params.from ?? "1h"}
             to={params.to ?? ""}
             range={range}
-            choose={(from, to) => change({ from, to })}
+            choose={(from, to) => runWith({ from, to })}
+          />
+          <Steps
+            instant={instant}
+            setInstant={dialect.instant === undefined ? null : (on) => runWith({ at: on ? "end" : "" })}
+            step={params.step ?? ""}
+            setStep={(step) => runWith({ step })}
           />
           <div class="run">
             <label class="check">
@@ -150,12 +179,66 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
         start={<Start database={database} pick={(metric) => change({ q: dialect.select(metric, {}) })} />}
         outcome={outcome}
         running={running}
-        show={show}
+        show={params.show === undefined && instant ? "table" : show}
+        request={outcome === null ? null : request(outcome.range)}
+        draw={draws.find((d) => d === params.draw) ?? "lines"}
+        setDraw={(draw) => change({ draw: draw === "lines" ? "" : draw }, { replace: true })}
         dark={dark}
-        setShow={(s) => change({ show: s === "plot" ? "" : s }, { replace: true })}
+        setShow={(s) => change({ show: s === "plot" && !instant ? "" : s }, { replace: true })}
         zoom={(r) => change({ from: String(r.fromMs), to: String(r.toMs), live: "" })}
       />
     </div>
+  );
+}
+
+const stepChoices = ["", "1s", "10s", "30s", "1m", "5m", "15m", "1h", "1d"];
+
+/** Steps chooses between a range and its end alone, and how far apart points are. */
+function Steps({
+  instant,
+  setInstant,
+  step,
+  setStep,
+}: {
+  instant: boolean;
+  /** null: the language has ranges only. */
+  setInstant: ((on: boolean) => void) | null;
+  step: string;
+  setStep: (step: string) => void;
+}) {
+  const choices = stepChoices.includes(step) ? stepChoices : [...stepChoices, step];
+  return (
+    <>
+      {setInstant !== null && (
+        <div class="choices" role="group" aria-label="Range or instant">
+          <button type="button" aria-pressed={!instant} onClick={() => instant && setInstant(false)}>
+            Range
+          </button>
+          <button
+            type="button"
+            aria-pressed={instant}
+            title="At the end of the range alone"
+            onClick={() => !instant && setInstant(true)}
+          >
+            Instant
+          </button>
+        </div>
+      )}
+      {!instant && (
+        <select
+          aria-label="Time between points"
+          title="Time between points"
+          value={step}
+          onChange={(event) => setStep(event.currentTarget.value)}
+        >
+          {choices.map((choice) => (
+            <option key={choice} value={choice}>
+              {choice === "" ? "step: auto" : `step: ${choice}`}
+            </option>
+          ))}
+        </select>
+      )}
+    </>
   );
 }
 
