@@ -331,8 +331,9 @@ func TestCreate(t *testing.T) {
 		t.Error(err)
 	}
 	for _, s := range []*Set{set, newFolderSet(t, dir)} {
-		of := s.Of("d/b")
-		if len(of) != 2 || len(s.Of("")) != 1 || len(s.Of("db")) != 0 {
+		all := s.ByDatabase()
+		of := all["d/b"]
+		if len(of) != 2 || len(all[""]) != 1 || len(all) != 2 {
 			t.Fatalf("%d of it", len(of))
 		}
 		for _, q := range of {

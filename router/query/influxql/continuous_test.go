@@ -38,14 +38,17 @@ func TestContinuousQueries(t *testing.T) {
 		{strings.Replace(makeMeans, "1h", "2h", 1), `"error":"continuous query already exists"`},
 		{strings.Replace(makeMeans, "db0", "none", 1), `"error":"database not found: none"`},
 		{`CREATE CONTINUOUS QUERY q ON db0 BEGIN SELECT mean("usage") INTO long.cpu FROM cpu GROUP BY time(1h) END`, "choose another measurement"},
+		{`CREATE CONTINUOUS QUERY q ON db0 BEGIN SELECT mood("usage") INTO m FROM cpu GROUP BY time(1h) END`, "undefined function mood()"},
+		{`CREATE CONTINUOUS QUERY q ON db0 BEGIN SELECT count(value) INTO m FROM _series GROUP BY time(1h) END`, "unable to use system source"},
 		{"DROP CONTINUOUS QUERY q ON db0", ""},
 		{"DROP CONTINUOUS QUERY means ON db0", ""},
 		{"SHOW CONTINUOUS QUERIES", `"series":[{"name":"db0","columns":["name","query"]},{"name":"default","columns":["name","query"]}]`},
-		{makeMeans, ""},
+		{strings.Replace(makeMeans, "db0", `""`, 1), ""}, // that of the request
+		{"SHOW CONTINUOUS QUERIES", `"series":[` + shown},
 		{"DROP DATABASE db0", ""},
 		{"SHOW CONTINUOUS QUERIES", `"series":[{"name":"db0","columns":["name","query"]},{"name":"default","columns":["name","query"]}]`},
 	} {
-		got := bodyOf(t, post(h, "/query", "", url.Values{"q": {c.q}}.Encode()))
+		got := bodyOf(t, post(h, "/query", "", url.Values{"q": {c.q}, "db": {"db0"}}.Encode()))
 		if c.want == "" && strings.TrimSpace(got) != `{"results":[{"statement_id":0}]}` || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %s", c.q, got, c.want)
 		}
