@@ -34,6 +34,47 @@ func (f runnerFunc) SelectInto(ctx context.Context, _ string, s *ql.SelectStatem
 	return 1, f(ctx, s)
 }
 
+func (runnerFunc) Kept(string) time.Duration { return 0 }
+
+// keeping is a Runner of databases of which some keep samples for a time.
+type keeping struct {
+	runnerFunc
+	kept map[string]time.Duration
+}
+
+func (k keeping) Kept(database string) time.Duration { return k.kept[database] }
+
+// TestSamplesAreDeleted: windows whose samples are deleted by now are not written again by a process that starts.
+func TestSamplesAreDeleted(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`BEGIN SELECT max(v) INTO m FROM cpu GROUP BY time(1d) END`, "10T18:01 02:09T00-10T00, 11T00:00 02:10T00-11T00"},
+		{`BEGIN SELECT max(v) INTO m FROM day..cpu GROUP BY time(1d) END`, "11T00:00 02:10T00-11T00"},
+		{`BEGIN SELECT max(v) INTO m FROM (SELECT v FROM day..cpu) GROUP BY time(1d) END`, "11T00:00 02:10T00-11T00"},
+		{`RESAMPLE FOR 3d BEGIN SELECT max(v) INTO m FROM day..cpu GROUP BY time(6h) END`, "10T18:01 02:09T18-10T18, 11T00:00 02:10T00-11T00"},
+	} {
+		q, err := newQuery(parse(t, "CREATE CONTINUOUS QUERY q ON db "+c.text), time.UnixMilli(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var runs []string
+		now := time.Date(2024, 2, 10, 18, 1, 0, 0, time.UTC)
+		term := newTerm(New(Options{}), keeping{runnerFunc(func(_ context.Context, s *ql.SelectStatement) error {
+			from, to := spanOf(t, s)
+			runs = append(runs, now.Format("02T15:04 ")+from.Format("01:02T15-")+to.Format("02T15"))
+			return nil
+		}), map[string]time.Duration{"day": 24 * time.Hour}})
+		for end := now.Add(7 * time.Hour); now.Before(end); now = now.Add(time.Minute) {
+			at := now
+			term.follow([]*Query{q}, at)
+			term.begin(t.Context(), at)
+			term.running.Wait()
+		}
+		if got := strings.Join(runs, ", "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.text, got, c.want)
+		}
+	}
+}
+
 // TestManyQueries: short runs follow one another at once, and do not wait for the next look at the clock.
 func TestManyQueries(t *testing.T) {
 	dir := t.TempDir()

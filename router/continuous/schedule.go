@@ -46,7 +46,7 @@ func (s *schedule) next(now time.Time) time.Time {
 // time before. There may be none: then from is not before to.
 func (s *schedule) windows(due, now time.Time) (from, to time.Time) {
 	due, now = due.In(s.location), now.In(s.location)
-	from = truncate(due.Add(s.interval-s.reach-s.offset-1), s.interval).Add(s.offset)
+	from = s.start(due.Add(s.interval - s.reach - 1))
 	// InfluxDB leaves windows out where EVERY is not a multiple of the interval.
 	if before := s.end(s.ran(due.Add(-1))); before.Before(from) {
 		from = before
@@ -57,7 +57,12 @@ func (s *schedule) windows(due, now time.Time) (from, to time.Time) {
 // end returns the end of the last window of a run.
 func (s *schedule) end(now time.Time) time.Time {
 	every := min(s.every, s.interval)
-	return truncate(now.Add(s.interval-every-s.offset), s.interval).Add(s.offset)
+	return s.start(now.Add(s.interval - every))
+}
+
+// start returns the start of the window of a time.
+func (s *schedule) start(t time.Time) time.Time {
+	return truncate(t.In(s.location).Add(-s.offset), s.interval).Add(s.offset)
 }
 
 // truncate returns the last multiple of d since 1970 by the clocks of the time's location.

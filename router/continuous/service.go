@@ -19,6 +19,8 @@ import (
 type Runner interface {
 	// SelectInto runs a SELECT … INTO … in a database, and returns how many rows it has written.
 	SelectInto(ctx context.Context, database string, s *ql.SelectStatement) (written int64, err error)
+	// Kept returns how long samples of a database are kept, 0 for ever, as far as that is known.
+	Kept(database string) time.Duration
 }
 
 // Options of a Service. Set is required; every other field has a default.
@@ -240,6 +242,7 @@ func (t *term) runOne(ctx context.Context, st *state, now time.Time) {
 	if !st.to.IsZero() && st.to.Before(from) { // as InfluxDB does it, a window would be left out where clocks are changed
 		from = st.to
 	}
+	from = t.sinceKept(st.query, from, now)
 	written, took, err := t.runWindows(ctx, st.query, from, to)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,6 +274,22 @@ func (t *term) runOne(ctx context.Context, st *state, now time.Time) {
 		t.options.Logger.Warn("a continuous query has failed; it is tried again", append(attributes, "error", err)...)
 	}
 	t.metrics.rows.Add(float64(written))
+}
+
+// sinceKept returns the start of the first of some windows of which samples have not been deleted already: to write such a one
+// again, as after a start or with a long FOR, would replace what all of its samples have given. A run that is on time, or late as
+// far as that is made up for, is none.
+func (t *term) sinceKept(q *Query, from, now time.Time) time.Time {
+	for _, database := range q.reads {
+		kept := t.runner.Kept(database)
+		if kept <= 0 {
+			continue
+		}
+		if since := now.Add(-kept - lateMax); from.Before(since) {
+			from = q.schedule.start(since.Add(q.schedule.interval - 1))
+		}
+	}
+	return from
 }
 
 // runWindows runs a query over windows; there are none where from is not before to.

@@ -52,6 +52,8 @@ func (n *notes) SelectInto(ctx context.Context, database string, s *ql.SelectSta
 	return 1, ctx.Err()
 }
 
+func (*notes) Kept(string) time.Duration { return 0 }
+
 // fail has runs fail from now on; nil: they do not.
 func (n *notes) fail(fails func(*ql.SelectStatement) error) {
 	n.mu.Lock()

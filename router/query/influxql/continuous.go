@@ -3,6 +3,7 @@ package influxql
 import (
 	"context"
 	"errors"
+	"time"
 
 	ql "github.com/influxdata/influxql"
 
@@ -107,4 +108,13 @@ func (a *API) SelectInto(ctx context.Context, database string, s *ql.SelectState
 		return explain(ctx, err)
 	})
 	return written, err
+}
+
+// Kept implements continuous.Runner. Rules that metrics have of their own are not looked at.
+func (a *API) Kept(database string) time.Duration {
+	if a.handler.retention == nil {
+		return 0
+	}
+	kept, _ := a.handler.retention(database)
+	return kept
 }
