@@ -50,17 +50,22 @@ func (x *execution) changeContinuous(statement ql.Statement) (err error) {
 // writes another database than its own is for those who may do everything.
 func continuousNeeds(s *ql.CreateContinuousQueryStatement, on func(string, access.Right) []need) []need {
 	needs := on(s.Database, access.Admin)
-	for _, n := range selectNeeds(s.Source, func(name string, right access.Right) []need {
-		if name == "" {
-			return nil
-		}
-		return []need{{access.Canonical(name), right}}
-	}) {
+	for _, n := range otherNeeds(s.Source) {
 		if n.database != needs[0].database {
 			return []need{{access.Everything, access.Admin}}
 		}
 	}
 	return needs
+}
+
+// otherNeeds returns what a SELECT needs of databases that it names.
+func otherNeeds(s *ql.SelectStatement) []need {
+	return selectNeeds(s, func(name string, right access.Right) []need {
+		if name == "" {
+			return nil
+		}
+		return []need{{access.Canonical(name), right}}
+	})
 }
 
 func (x *execution) showContinuousQueries(out answer.Sink) error {
@@ -98,8 +103,8 @@ func (h *handler) dropDatabase(ctx context.Context, name string) error {
 func (a *API) SelectInto(ctx context.Context, database string, s *ql.SelectStatement) (written int64, err error) {
 	h := a.handler
 	var others []string
-	for _, n := range selectNeeds(s, func(name string, right access.Right) []need { return []need{{access.Canonical(name), right}} }) {
-		if n.database != "" && n.database != database {
+	for _, n := range otherNeeds(s) {
+		if n.database != database {
 			others = append(others, n.database)
 		}
 	}
