@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type Query struct {
 
 	created  time.Time
 	selects  *ql.SelectStatement // what is selected, into what
+	reads    []string            // databases, canonical
 	schedule schedule
 }
 
@@ -85,19 +87,37 @@ func newQuery(s *ql.CreateContinuousQueryStatement, created time.Time) (*Query, 
 	if overwrites(s.Source, q.Database) {
 		return refuse("it writes into the measurement that it reads, and names of retention policies keep nothing apart here: choose another measurement or database for INTO")
 	}
+	q.reads = readsOf(s.Source, q.Database)
 	return q, nil
+}
+
+// readsOf returns the databases that a SELECT in one reads.
+func readsOf(s *ql.SelectStatement, database string) (all []string) {
+	for _, source := range s.Sources {
+		switch source := source.(type) {
+		case *ql.Measurement:
+			all = append(all, nameOf(source.Database, database))
+		case *ql.SubQuery:
+			all = append(all, readsOf(source.Statement, database)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// nameOf returns the canonical name of a database that a statement in another one names, or that one.
+func nameOf(name, database string) string {
+	if name == "" {
+		return database
+	}
+	return access.Canonical(name)
 }
 
 // overwrites reports whether a SELECT writes into a measurement that it reads, which only a name of a
 // retention policy would keep apart.
 func overwrites(s *ql.SelectStatement, database string) bool {
 	target := s.Target.Measurement
-	on := func(name string) string {
-		if name == "" {
-			return database
-		}
-		return access.Canonical(name)
-	}
+	on := func(name string) string { return nameOf(name, database) }
 	for _, source := range s.Sources {
 		switch source := source.(type) {
 		case *ql.Measurement:

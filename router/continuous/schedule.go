@@ -29,12 +29,15 @@ func (s *schedule) ran(now time.Time) time.Time {
 	return truncate(now.In(s.location).Add(-s.offset), s.every).Add(s.offset)
 }
 
-// next returns when a query is due that has run last at a time that ran returned. A day with a change of
-// the zone's offset is longer or shorter.
-func (s *schedule) next(ran time.Time) time.Time {
+// next returns when a query is due that has run at a time. A day with a change of the zone's offset is longer or shorter.
+func (s *schedule) next(now time.Time) time.Time {
+	ran := s.ran(now)
 	next := ran.Add(s.every)
 	if change := zoneOffset(ran.Add(-1)) - zoneOffset(next.Add(-1)); change.Abs() < s.every {
 		next = next.Add(change)
+	}
+	if !next.After(now) { // clocks are changed about now, and EVERY is no part of a day
+		next = next.Add(s.every)
 	}
 	return next
 }
@@ -43,10 +46,23 @@ func (s *schedule) next(ran time.Time) time.Time {
 // time before. There may be none: then from is not before to.
 func (s *schedule) windows(due, now time.Time) (from, to time.Time) {
 	due, now = due.In(s.location), now.In(s.location)
+	from = s.start(due.Add(s.interval - s.reach - 1))
+	// InfluxDB leaves windows out where EVERY is not a multiple of the interval.
+	if before := s.end(s.ran(due.Add(-1))); before.Before(from) {
+		from = before
+	}
+	return from, s.end(now)
+}
+
+// end returns the end of the last window of a run.
+func (s *schedule) end(now time.Time) time.Time {
 	every := min(s.every, s.interval)
-	from = truncate(due.Add(s.interval-s.reach-s.offset-1), s.interval).Add(s.offset)
-	to = truncate(now.Add(s.interval-every-s.offset), s.interval).Add(s.offset)
-	return from, to
+	return s.start(now.Add(s.interval - every))
+}
+
+// start returns the start of the window of a time.
+func (s *schedule) start(t time.Time) time.Time {
+	return truncate(t.In(s.location).Add(-s.offset), s.interval).Add(s.offset)
 }
 
 // truncate returns the last multiple of d since 1970 by the clocks of the time's location.

@@ -52,6 +52,15 @@ func (n *notes) SelectInto(ctx context.Context, database string, s *ql.SelectSta
 	return 1, ctx.Err()
 }
 
+func (*notes) Kept(string) time.Duration { return 0 }
+
+// fail has runs fail from now on; nil: they do not.
+func (n *notes) fail(fails func(*ql.SelectStatement) error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fails = fails
+}
+
 func (n *notes) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -124,14 +133,14 @@ func TestService(t *testing.T) {
 		expect(t, n, run("02:00", "01", "02"))
 
 		// A failure is made up for.
-		n.fails = func(*ql.SelectStatement) error { return errors.New("no") }
+		n.fail(func(*ql.SelectStatement) error { return errors.New("no") })
 		sleepUntil(t, "01:03:00")
 		if ran := n.take(); len(ran) != 1 || ran[0] != run("03:00", "02", "03") {
 			t.Error(ran)
 		}
 		sleepUntil(t, "01:05:00")
 		n.take()
-		n.fails = nil
+		n.fail(nil)
 		sleepUntil(t, "01:08:00")
 		if ran := n.take(); len(ran) == 0 || !strings.Contains(ran[0], "time >= '2000-01-01T01:02:00Z'") || !strings.Contains(ran[len(ran)-1], "time < '2000-01-01T01:08:00Z'") {
 			t.Error(strings.Join(ran, "\n"))
@@ -174,7 +183,7 @@ func TestFailureIsBounded(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		service := New(Options{Set: set, Registerer: registry})
-		n.fails = func(*ql.SelectStatement) error { return errors.New("no") }
+		n.fail(func(*ql.SelectStatement) error { return errors.New("no") })
 		ended := make(chan struct{})
 		go func() { defer close(ended); service.Run(ctx, n) }()
 		sleepUntil(t, "03:00:00")
@@ -182,7 +191,7 @@ func TestFailureIsBounded(t *testing.T) {
 		if len(tries) > 60 { // each minute would be 180
 			t.Errorf("%d tries in three hours", len(tries))
 		}
-		n.fails = nil
+		n.fail(nil)
 		sleepUntil(t, "03:10:00")
 		ran := n.take()
 		if len(ran) == 0 || strings.Contains(ran[0], "T01:") || !strings.Contains(ran[0], "time >= '2000-01-01T02:0") {
@@ -331,8 +340,9 @@ func TestCreate(t *testing.T) {
 		t.Error(err)
 	}
 	for _, s := range []*Set{set, newFolderSet(t, dir)} {
-		of := s.Of("d/b")
-		if len(of) != 2 || len(s.Of("")) != 1 || len(s.Of("db")) != 0 {
+		all := s.ByDatabase()
+		of := all["d/b"]
+		if len(of) != 2 || len(all[""]) != 1 || len(all) != 2 {
 			t.Fatalf("%d of it", len(of))
 		}
 		for _, q := range of {

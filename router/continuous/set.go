@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,9 +69,13 @@ func (s *Set) all() []*Query {
 	return all
 }
 
-// Of returns the queries of a database by name.
-func (s *Set) Of(database string) []*Query {
-	return slices.DeleteFunc(s.all(), func(q *Query) bool { return q.Database != database })
+// ByDatabase returns the queries that can be read, by database, and those of one by name.
+func (s *Set) ByDatabase() map[string][]*Query {
+	of := map[string][]*Query{}
+	for _, q := range s.all() {
+		of[q.Database] = append(of[q.Database], q)
+	}
+	return of
 }
 
 // Create makes the query of a statement; one that is there already with the same text is a success. Errors: ErrQuery,
@@ -85,45 +91,56 @@ func (s *Set) Create(ctx context.Context, statement *ql.CreateContinuousQuerySta
 	}
 	id := idOf(q.Database, q.Name)
 	if _, err := decode(id, next); err != nil { // what is written can be read
-		return errors.Join(ErrQuery, err)
+		return fmt.Errorf("%w: %w", ErrQuery, err)
 	}
-	if s.isThere(id, q.Text) {
-		return nil
+	records, err := s.store.Load(ctx)
+	if err != nil {
+		return err
 	}
-	if s.store.Records()[id] != "" {
-		return ErrExists
-	}
-	if err = s.store.Swap(ctx, id, "", next); errors.Is(err, shardmap.ErrQueryChanged) { // another was faster
-		if err = ErrExists; s.isThere(id, q.Text) {
-			err = nil
+	if records[id] == "" {
+		if err = s.store.Swap(ctx, id, "", next); !errors.Is(err, shardmap.ErrQueryChanged) {
+			return err
+		}
+		if records, err = s.store.Load(ctx); err != nil { // another was faster
+			return err
 		}
 	}
-	return err
+	if known, err := decode(id, records[id]); err != nil || known.Text != q.Text {
+		return ErrExists
+	}
+	return nil
 }
 
-// isThere reports whether an id has a query with a text.
-func (s *Set) isThere(id, text string) bool {
-	known, err := decode(id, s.store.Records()[id])
-	return err == nil && known.Text == text
-}
+// swapsMax is how often a query is dropped that others change at the same time.
+const swapsMax = 3
 
 // Drop takes a query away, also one that cannot be read; one that is not there is a success, as in InfluxDB. Errors: those of
 // the Store.
 func (s *Set) Drop(ctx context.Context, database, name string) error {
-	id := idOf(database, name)
-	old := s.store.Records()[id]
-	if old == "" {
-		return nil
-	}
-	return s.store.Swap(ctx, id, old, "")
+	return s.drop(ctx, func(id string) bool { return id == idOf(database, name) })
 }
 
-// DropOf takes all queries of a database away. Errors: those of the Store.
+// DropOf takes all queries of a database away, also those that cannot be read. Errors: those of the Store.
 func (s *Set) DropOf(ctx context.Context, database string) error {
-	for _, q := range s.Of(access.Canonical(database)) {
-		if err := s.Drop(ctx, q.Database, q.Name); err != nil {
+	of := idOf(access.Canonical(database), "")
+	return s.drop(ctx, func(id string) bool { return strings.HasPrefix(id, of) })
+}
+
+// drop takes away the queries of some ids. What this process knows may be old: others make queries, too.
+func (s *Set) drop(ctx context.Context, chosen func(id string) bool) (err error) {
+	for range swapsMax {
+		var records map[string]string
+		if records, err = s.store.Load(ctx); err != nil {
+			return err
+		}
+		for id, old := range records {
+			if err == nil && chosen(id) {
+				err = s.store.Swap(ctx, id, old, "")
+			}
+		}
+		if !errors.Is(err, shardmap.ErrQueryChanged) {
 			return err
 		}
 	}
-	return nil
+	return err
 }

@@ -16,6 +16,9 @@ import (
 type Store interface {
 	// Records returns what is known, from memory. It is shared and not to be changed.
 	Records() map[string]string
+	// Load returns what there is, also what this process has not been told of yet. It is shared and not to be changed.
+	// Errors: those of shardmap.Store.Load.
+	Load(ctx context.Context) (map[string]string, error)
 	// Swap replaces a record; "" stands for none. What was swapped is in Records afterwards, unless a watch is slow.
 	// Errors: those of shardmap.Store.SwapQuery.
 	Swap(ctx context.Context, id, old, next string) error
@@ -39,6 +42,12 @@ func (c *Cluster) See(view shardmap.View) {
 
 // Records implements Store.
 func (c *Cluster) Records() map[string]string { return c.mirror.All() }
+
+// Load implements Store.
+func (c *Cluster) Load(ctx context.Context) (map[string]string, error) {
+	view, err := c.store.Load(ctx)
+	return view.Queries, err
+}
 
 // Swap implements Store.
 func (c *Cluster) Swap(ctx context.Context, id, old, next string) error {
@@ -114,6 +123,9 @@ func decodeFolder(text []byte) (map[string]string, error) {
 
 // Records implements Store.
 func (f *Folder) Records() map[string]string { return f.file.All() }
+
+// Load implements Store.
+func (f *Folder) Load(context.Context) (map[string]string, error) { return f.file.All(), nil }
 
 // Swap implements Store. It returns when the file is safe on disk.
 func (f *Folder) Swap(ctx context.Context, id, old, next string) error {

@@ -3,14 +3,17 @@ package influxql
 import (
 	"context"
 	"errors"
+	"time"
 
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/continuous"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/influxql/answer"
+	"github.com/tickmesh/tickmesh/router/query/influxql/compile"
 )
 
 var errNoContinuous = errors.New("continuous queries are not offered here")
@@ -28,7 +31,13 @@ func (x *execution) changeContinuous(statement ql.Statement) (err error) {
 			return err
 		}
 		did.Database = access.Display(database)
-		err = x.queries.Create(x.Ctx, s, x.now)
+		s.Database = did.Database
+		if err = checkSystemNames(s.Source); err == nil { // else it would fail whenever it runs
+			_, err = compile.Compile(s.Source, x.now, x.limits.DepthMax)
+		}
+		if err == nil {
+			err = x.queries.Create(x.Ctx, s, x.now)
+		}
 	case *ql.DropContinuousQueryStatement:
 		did.Do, did.Database = "drop continuous query", access.Display(x.on(s.Database))
 		err = x.queries.Drop(x.Ctx, x.on(s.Database), s.Name)
@@ -39,19 +48,24 @@ func (x *execution) changeContinuous(statement ql.Statement) (err error) {
 
 // continuousNeeds returns what making a continuous query needs. A query goes on with nobody's rights, so that one which reads or
 // writes another database than its own is for those who may do everything.
-func continuousNeeds(s *ql.CreateContinuousQueryStatement) []need {
-	own := access.Canonical(s.Database)
-	for _, n := range selectNeeds(s.Source, func(name string, right access.Right) []need {
+func continuousNeeds(s *ql.CreateContinuousQueryStatement, on func(string, access.Right) []need) []need {
+	needs := on(s.Database, access.Admin)
+	for _, n := range otherNeeds(s.Source) {
+		if n.database != needs[0].database {
+			return []need{{access.Everything, access.Admin}}
+		}
+	}
+	return needs
+}
+
+// otherNeeds returns what a SELECT needs of databases that it names.
+func otherNeeds(s *ql.SelectStatement) []need {
+	return selectNeeds(s, func(name string, right access.Right) []need {
 		if name == "" {
 			return nil
 		}
 		return []need{{access.Canonical(name), right}}
-	}) {
-		if n.database != own {
-			return []need{{access.Everything, access.Admin}}
-		}
-	}
-	return []need{{own, access.Admin}}
+	})
 }
 
 func (x *execution) showContinuousQueries(out answer.Sink) error {
@@ -59,12 +73,14 @@ func (x *execution) showContinuousQueries(out answer.Sink) error {
 	if err != nil {
 		return err
 	}
+	var of map[string][]*continuous.Query
+	if x.queries != nil {
+		of = x.queries.ByDatabase()
+	}
 	for _, name := range names {
 		var rows [][]answer.Value
-		if x.queries != nil {
-			for _, q := range x.queries.Of(access.Canonical(name)) {
-				rows = append(rows, []answer.Value{answer.String(q.Name), answer.String(q.Text)})
-			}
+		for _, q := range of[access.Canonical(name)] {
+			rows = append(rows, []answer.Value{answer.String(q.Name), answer.String(q.Text)})
 		}
 		if err := listAll(out, &answer.Head{Name: name, Columns: []string{"name", "query"}}, rows); err != nil {
 			return err
@@ -73,20 +89,22 @@ func (x *execution) showContinuousQueries(out answer.Sink) error {
 	return nil
 }
 
-// dropDatabase drops a database, with its continuous queries.
+// dropDatabase drops a database. Its continuous queries go first, or they would write into it again.
 func (h *handler) dropDatabase(ctx context.Context, name string) error {
-	if err := h.databases.Drop(ctx, name); err != nil || h.queries == nil {
-		return err
+	if h.queries != nil {
+		if err := h.queries.DropOf(ctx, name); err != nil {
+			return err
+		}
 	}
-	return h.queries.DropOf(ctx, name)
+	return h.databases.Drop(ctx, name)
 }
 
 // SelectInto implements continuous.Runner.
 func (a *API) SelectInto(ctx context.Context, database string, s *ql.SelectStatement) (written int64, err error) {
 	h := a.handler
 	var others []string
-	for _, n := range selectNeeds(s, func(name string, right access.Right) []need { return []need{{access.Canonical(name), right}} }) {
-		if n.database != "" && n.database != database {
+	for _, n := range otherNeeds(s) {
+		if n.database != database {
 			others = append(others, n.database)
 		}
 	}
@@ -95,4 +113,13 @@ func (a *API) SelectInto(ctx context.Context, database string, s *ql.SelectState
 		return explain(ctx, err)
 	})
 	return written, err
+}
+
+// Kept implements continuous.Runner. Rules that metrics have of their own are not looked at.
+func (a *API) Kept(database string) time.Duration {
+	if a.handler.retention == nil {
+		return 0
+	}
+	kept, _ := a.handler.retention(database)
+	return kept
 }

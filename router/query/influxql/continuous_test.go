@@ -10,8 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	ql "github.com/influxdata/influxql"
+
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/router/continuous"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // newQueries returns continuous queries in a new folder.
@@ -38,20 +41,29 @@ func TestContinuousQueries(t *testing.T) {
 		{strings.Replace(makeMeans, "1h", "2h", 1), `"error":"continuous query already exists"`},
 		{strings.Replace(makeMeans, "db0", "none", 1), `"error":"database not found: none"`},
 		{`CREATE CONTINUOUS QUERY q ON db0 BEGIN SELECT mean("usage") INTO long.cpu FROM cpu GROUP BY time(1h) END`, "choose another measurement"},
+		{`CREATE CONTINUOUS QUERY q ON db0 BEGIN SELECT mood("usage") INTO m FROM cpu GROUP BY time(1h) END`, "undefined function mood()"},
+		{`CREATE CONTINUOUS QUERY q ON db0 BEGIN SELECT count(value) INTO m FROM _series GROUP BY time(1h) END`, "unable to use system source"},
 		{"DROP CONTINUOUS QUERY q ON db0", ""},
 		{"DROP CONTINUOUS QUERY means ON db0", ""},
 		{"SHOW CONTINUOUS QUERIES", `"series":[{"name":"db0","columns":["name","query"]},{"name":"default","columns":["name","query"]}]`},
-		{makeMeans, ""},
+		{strings.Replace(makeMeans, "db0", `""`, 1), ""}, // that of the request
+		{"SHOW CONTINUOUS QUERIES", `"series":[` + shown},
 		{"DROP DATABASE db0", ""},
 		{"SHOW CONTINUOUS QUERIES", `"series":[{"name":"db0","columns":["name","query"]},{"name":"default","columns":["name","query"]}]`},
 	} {
-		got := bodyOf(t, post(h, "/query", "", url.Values{"q": {c.q}}.Encode()))
+		got := bodyOf(t, post(h, "/query", "", url.Values{"q": {c.q}, "db": {"db0"}}.Encode()))
 		if c.want == "" && strings.TrimSpace(got) != `{"results":[{"statement_id":0}]}` || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %s", c.q, got, c.want)
 		}
 	}
 	if status, _ := get(t, h, makeMeans); status != http.StatusMethodNotAllowed {
 		t.Errorf("by GET: %d", status)
+	}
+	if kept := h.Kept("db0"); kept != 0 {
+		t.Errorf("kept for %s", kept)
+	}
+	if kept := New(Options{Source: m, Retention: func(database string) (time.Duration, bool) { return time.Hour, database == "db0" }}).Kept("db0"); kept != time.Hour {
+		t.Errorf("kept for %s", kept)
 	}
 	without := New(Options{Source: m, Clock: testClock, Writer: &keeper{t: t, memory: m}})
 	if got := bodyOf(t, post(without, "/query", "", url.Values{"q": {makeMeans}}.Encode())); !strings.Contains(got, "not offered here") {
@@ -116,4 +128,39 @@ func TestContinuousQueriesRun(t *testing.T) {
 		cancel()
 		<-ended
 	})
+}
+
+// watching is a Writer that notes of which databases the queries are that run when something is written.
+type watching struct {
+	running func() []admission.Report
+	seen    []string
+}
+
+func (w *watching) WriteSelected(context.Context, string, []byte) error {
+	for _, r := range w.running() {
+		r.All(func(database string) bool {
+			w.seen = append(w.seen, access.Display(database))
+			return true
+		})
+	}
+	return nil
+}
+
+// TestContinuousOfDatabases: a run is of all databases that it reads and writes, the default one too: their limits hold, and who
+// sees it needs rights on all of them.
+func TestContinuousOfDatabases(t *testing.T) {
+	m := stored(t, intoLines)
+	limits := admission.New(admission.Options{})
+	w := &watching{running: limits.Running}
+	h := New(Options{Source: limits.Source(m), Admission: limits, Clock: testClock, Writer: w})
+	s, err := ql.ParseStatement(`SELECT mean("usage") INTO "default"..hourly FROM cpu GROUP BY host`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.SelectInto(t.Context(), "db0", s.(*ql.SelectStatement)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(w.seen, " "); got != "db0 default" {
+		t.Errorf("a run is of %s", got)
+	}
 }

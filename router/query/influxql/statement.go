@@ -107,7 +107,7 @@ func needsOf(statement ql.Statement, database string) []need {
 	case *ql.ShowDiagnosticsStatement, *ql.ShowStatsStatement, *ql.ShowShardsStatement, *ql.ShowShardGroupsStatement: // as in InfluxDB
 		return []need{{access.Everything, access.Admin}}
 	case *ql.CreateContinuousQueryStatement:
-		return continuousNeeds(s)
+		return continuousNeeds(s, on)
 	case *ql.DropContinuousQueryStatement:
 		return on(s.Database, access.Admin)
 	case *ql.CreateDatabaseStatement:
