@@ -156,7 +156,7 @@ func (y *Life) endDay() error {
 		o.checkLast(n, now-2*dayMs), o.checkLast(n, scan.TimeMsMin),
 		o.checkSeries(n, now-hourMs, now-1), o.checkSeries(n, now-dayMs-3*hourMs, now-dayMs-hourMs),
 	}
-	for _, metric := range []string{metricPod, metricDevice, metricHistory} {
+	for _, metric := range []string{metricPod, metricDevice, metricHistory, metricEnergy} {
 		checks = append(checks, o.checkWindows(n, metric, hourMs, now), o.checkWindows(n, metric, dayMs, floorDay(now)))
 	}
 	if y.day > 1 {
@@ -164,6 +164,11 @@ func (y *Life) endDay() error {
 	}
 	if err := errors.Join(checks...); err != nil {
 		return err
+	}
+	if y.day%weekDays == weekDays-1 {
+		if err := y.backUp(n); err != nil {
+			return err
+		}
 	}
 	return y.measure()
 }

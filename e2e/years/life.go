@@ -19,6 +19,8 @@ type Life struct {
 	Options node.Options // of each of its processes; disk, clock and rules are the life's own
 	Disk    Disk
 	Logger  *slog.Logger
+	// BackupFolder takes the weekly backups.
+	BackupFolder string
 
 	Clock   *Clock
 	Oracle  *Oracle
@@ -39,7 +41,9 @@ type Life struct {
 
 // Counts are what has happened.
 type Counts struct {
-	Batches, Refused, Kills, PowerCuts, CleanStops, Deletes, DeletesRefused, FullHours, SlowReads, Doubts int
+	Batches, Refused, Kills, PowerCuts, CleanStops, Deletes, DeletesRefused, FullHours, SlowReads, Doubts, Backups, Restores int
+
+	BackupBytes, BackupWritten int64 // of all backups, and what was written for them
 }
 
 // start is what the last start took.
@@ -82,8 +86,7 @@ func (y *Life) open() error {
 	o := y.Options
 	o.FS, o.DataDir = y.Disk.FS(), y.Disk.Dir()
 	o.Clock, o.Ticker, o.Logger = y.Clock.Now, y.Clock.Ticker, y.Logger
-	o.Retention = retentionDays * 24 * time.Hour
-	o.Rules = func() *tenancy.Rules { return y.rules(y.Clock.NowMs()) }
+	o.Retention, o.Rules = y.retention(), y.currentRules
 	begin := time.Now()
 	n, err := node.Open(o)
 	if err != nil {
@@ -96,6 +99,9 @@ func (y *Life) open() error {
 	}
 	return nil
 }
+
+// currentRules returns the rules of the present time.
+func (y *Life) currentRules() *tenancy.Rules { return y.rules(y.Clock.NowMs()) }
 
 // playDay plays one day, and compares all answers at its end.
 func (y *Life) playDay() error {
@@ -122,7 +128,7 @@ func (y *Life) playStep() error {
 	now := y.Clock.NowMs()
 	var ticking sync.WaitGroup
 	ticking.Go(y.Clock.Tick)
-	err := errors.Join(y.sendAgain(), y.write(false, y.load.Pods(now), y.load.Devices(now), y.load.Scratch(now)))
+	err := errors.Join(y.sendAgain(), y.write(false, y.load.Pods(now), y.load.Devices(now), y.load.Scratch(now), y.load.Energy(now)))
 	ticking.Wait()
 	y.Clock.Advance(y.Config.Step)
 	y.noteRetention(false)
@@ -132,9 +138,10 @@ func (y *Life) playStep() error {
 // noteRetention records in the oracle how far back metrics are kept.
 func (y *Life) noteRetention(done bool) {
 	now := y.Clock.NowMs()
-	for _, metric := range []string{metricPod, metricDevice, metricHistory, metricScratch} {
+	for _, metric := range metrics {
 		y.Oracle.Keeps(metric, y.Config.keepMs(metric, now), now, done)
 	}
+	y.Oracle.Thins(metricEnergy, y.Config.rawMs(now), now, done)
 }
 
 // write writes batches at once. In doubt says that nobody hears the answers.

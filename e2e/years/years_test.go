@@ -34,7 +34,7 @@ func newLife(t *testing.T) *Life {
 	}
 	t.Logf("play it again with: go test ./e2e/years -args -seed %d", *seed)
 	y := &Life{
-		Config: Config{Days: 28, Step: 20 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10},
+		Config: Config{Days: 28, Step: 20 * time.Minute, Pods: 200, Devices: 50, History: 10, HistoryDays: 60, Scratch: 10, Energy: 10},
 		// Little of everything, so that a short life has many files.
 		Options: node.Options{
 			Shards: 4, Sync: node.SyncAlways, FlushInterval: 3 * time.Hour, CheckpointBytes: 512 << 10,
@@ -43,7 +43,7 @@ func newLife(t *testing.T) *Life {
 		Disk: newMemoryDisk(), Logger: slog.New(slog.DiscardHandler),
 	}
 	if *long || *year {
-		y.Config = Config{Days: 90, Step: 20 * time.Minute, Pods: 1000, Devices: 100, History: 10, HistoryDays: 60, Scratch: 10}
+		y.Config = Config{Days: 90, Step: 20 * time.Minute, Pods: 1000, Devices: 100, History: 10, HistoryDays: 60, Scratch: 10, Energy: 10}
 		y.Options = node.Options{
 			Shards: 8, Sync: node.SyncInterval, FlushInterval: time.Hour, CheckpointBytes: 4 << 20,
 			LogFileBytes: 1 << 20, ExtentBytes: 1 << 20, GenerationBytesMax: 16 << 20, ForgetSeries: true,
@@ -59,7 +59,7 @@ func newLife(t *testing.T) *Life {
 	if *pods > 0 {
 		y.Config.Pods = *pods
 	}
-	y.Config.Seed = *seed
+	y.Config.Seed, y.BackupFolder = *seed, t.TempDir()
 	if *logs {
 		y.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
