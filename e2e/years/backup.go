@@ -43,7 +43,7 @@ func (y *Life) command(n *node.Node, args ...string) error {
 	}
 	defer server.Stop()
 	root := &cobra.Command{Use: "tickmesh", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(cli.Commands(nil)...)
+	root.AddCommand(cli.Commands(nil, y.Clock.Now)...)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
 	root.SetArgs(append(args, "--addr", server.Address))
@@ -68,6 +68,9 @@ func (y *Life) backUp(n *node.Node) error {
 	b, err := archive.Load(context.Background(), archive.NewFolder(y.BackupFolder), "")
 	if err != nil {
 		return fmt.Errorf("the backup: %w", err)
+	}
+	if m := &b.Manifest; m.Hours == 0 && y.day > 2*weekDays {
+		return fmt.Errorf("%w: the backup %s has no rollups of hours", ErrWrong, m.Name)
 	}
 	y.counts.Backups++
 	y.counts.BackupBytes += b.Manifest.Bytes

@@ -22,6 +22,8 @@ var (
 	year    = flag.Bool("year", false, "play a year with 10,000 pods a day, on a real folder")
 	days    = flag.Int("days", 0, "how long; 0: as the form has it")
 	pods    = flag.Int("pods", 0, "how many live at once; 0: as the form has it")
+	memory  = flag.Bool("memory-disk", false, "play a long form on a disk in memory, which loses in a power cut what was not synced")
+	quiet   = flag.Bool("quiet", false, "the machine does nothing else: times may not grow either")
 	results = flag.String("results", "", "a folder to write the table and a picture of each figure into, as RESULTS.md has them")
 	logs    = flag.Bool("log", false, "print what the node warns of")
 )
@@ -48,7 +50,9 @@ func newLife(t *testing.T) *Life {
 			Shards: 8, Sync: node.SyncInterval, FlushInterval: time.Hour, CheckpointBytes: 4 << 20,
 			LogFileBytes: 1 << 20, ExtentBytes: 1 << 20, GenerationBytesMax: 16 << 20, ForgetSeries: true,
 		}
-		y.Disk = newFolderDisk(filepath.Join(t.TempDir(), "data"))
+		if !*memory {
+			y.Disk = newFolderDisk(filepath.Join(t.TempDir(), "data"))
+		}
 	}
 	if *year {
 		y.Config.Days, y.Config.Step, y.Config.Pods = 366, time.Hour, 10_000
@@ -89,7 +93,7 @@ func TestYears(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := y.Figures.Drift(); err != nil {
+	if err := y.Figures.Drift(*quiet); err != nil {
 		t.Errorf("figures do not follow what is live and retained:\n%v", err)
 	}
 }
