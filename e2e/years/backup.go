@@ -95,12 +95,12 @@ func (y *Life) restoreAndCompare() (err error) {
 		return err
 	}
 	y.Clock.AwaitDue()
-	if err := y.Oracle.checkSamples(n, false); err != nil {
+	if err := y.Oracle.checkSamples(alone{n}, false); err != nil {
 		return fmt.Errorf("restored: %w", err)
 	}
 	now := y.Clock.NowMs()
 	for _, metric := range metrics {
-		if err := errors.Join(y.Oracle.checkWindows(n, metric, hourMs, now), y.Oracle.checkWindows(n, metric, dayMs, floorDay(now))); err != nil {
+		if err := errors.Join(y.Oracle.checkWindows(alone{n}, metric, hourMs, now), y.Oracle.checkWindows(alone{n}, metric, dayMs, floorDay(now))); err != nil {
 			return fmt.Errorf("restored: %w", err)
 		}
 	}

@@ -84,9 +84,11 @@ func newFigures() Figures {
 
 // measure writes down a day.
 func (y *Life) measure() error {
-	u, err := usage(y.Disk.FS(), y.Disk.Dir())
-	if err != nil {
-		return fmt.Errorf("walk the data folder: %w", err)
+	var u Usage
+	for _, m := range y.machines {
+		if err := u.walk(m.disk.FS(), m.disk.Dir()); err != nil {
+			return fmt.Errorf("walk the data folder: %w", err)
+		}
 	}
 	m, err := y.metrics()
 	if err != nil {
@@ -149,7 +151,7 @@ func (y *Life) ask(q *scan.Request) (work, took float64, err error) {
 	took = math.Inf(1)
 	for range asked {
 		begin := time.Now()
-		if err := y.node.Scan(y.context(), q, func(int, *scan.Chunk) error { return nil }); err != nil {
+		if err := y.store.Scan(y.context(), q, func(int, *scan.Chunk) error { return nil }); err != nil {
 			return 0, 0, fmt.Errorf("a question about %s: %w", q.Metric, err)
 		}
 		took = min(took, ms(time.Since(begin)))
@@ -163,20 +165,21 @@ func (y *Life) ask(q *scan.Request) (work, took float64, err error) {
 
 func (y *Life) context() context.Context { return context.Background() }
 
-// metrics returns the node's own figures by name.
+// metrics returns the nodes' own figures by name, of all together.
 func (y *Life) metrics() (map[string]float64, error) {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(y.node); err != nil {
-		return nil, fmt.Errorf("register the node's metrics: %w", err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		return nil, fmt.Errorf("gather the node's metrics: %w", err)
-	}
 	m := map[string]float64{}
-	for _, f := range families {
-		for _, one := range f.Metric {
-			m[f.GetName()] = one.GetGauge().GetValue() + one.GetCounter().GetValue()
+	for _, of := range y.machines {
+		registry := prometheus.NewRegistry()
+		if err := registry.Register(of.node); err != nil {
+			return nil, fmt.Errorf("register the node's metrics: %w", err)
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			return nil, fmt.Errorf("gather the node's metrics: %w", err)
+		}
+		for _, f := range families {
+			one := f.Metric[len(f.Metric)-1]
+			m[f.GetName()] += one.GetGauge().GetValue() + one.GetCounter().GetValue()
 		}
 	}
 	return m, nil

@@ -20,6 +20,7 @@ var (
 	seed    = flag.Uint64("seed", 12, "of all that happens; 0: a new one")
 	long    = flag.Bool("long", false, "play 90 days with 1,000 pods a day, on a real folder")
 	year    = flag.Bool("year", false, "play a year with 10,000 pods a day, on a real folder")
+	nodes   = flag.Int("nodes", 1, "how many are a cluster, each with a copy of all; 1: there is none")
 	days    = flag.Int("days", 0, "how long; 0: as the form has it")
 	pods    = flag.Int("pods", 0, "how many live at once; 0: as the form has it")
 	memory  = flag.Bool("memory-disk", false, "play a long form on a disk in memory, which loses in a power cut what was not synced")
@@ -42,7 +43,7 @@ func newLife(t *testing.T) *Life {
 			Shards: 4, Sync: node.SyncAlways, FlushInterval: 3 * time.Hour, CheckpointBytes: 512 << 10,
 			LogFileBytes: 256 << 10, ExtentBytes: 256 << 10, GenerationBytesMax: 2 << 20, PersistSeriesMin: 256, ForgetSeries: true,
 		},
-		Disk: newMemoryDisk(), Logger: slog.New(slog.DiscardHandler),
+		Nodes: 1, NewDisk: func(string) Disk { return newMemoryDisk() }, Logger: slog.New(slog.DiscardHandler),
 	}
 	if *long || *year {
 		y.Config = Config{Days: 90, Step: 20 * time.Minute, Pods: 1000, Devices: 100, History: 10, HistoryDays: 60, Scratch: 10, Energy: 10}
@@ -51,12 +52,13 @@ func newLife(t *testing.T) *Life {
 			LogFileBytes: 1 << 20, ExtentBytes: 1 << 20, GenerationBytesMax: 16 << 20, ForgetSeries: true,
 		}
 		if !*memory {
-			y.Disk = newFolderDisk(filepath.Join(t.TempDir(), "data"))
+			y.NewDisk = func(node string) Disk { return newFolderDisk(filepath.Join(t.TempDir(), node)) }
 		}
 	}
 	if *year {
 		y.Config.Days, y.Config.Step, y.Config.Pods = 366, time.Hour, 10_000
 	}
+	y.Nodes = *nodes
 	if *days > 0 {
 		y.Config.Days = *days
 	}
