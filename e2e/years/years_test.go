@@ -100,6 +100,21 @@ func TestYears(t *testing.T) {
 	}
 }
 
+// TestThree plays eight days of a cluster of three: each kind of event once, at another node each day. Whole lives of a cluster
+// are played with -nodes 3.
+func TestThree(t *testing.T) {
+	y := newLife(t)
+	y.Nodes, y.NewDisk = 3, func(string) Disk { return newMemoryDisk() }
+	y.Config.Days, y.Config.Pods, y.Config.Devices = weekDays+1, 30, 20
+	if err := y.Play(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", y.counts)
+	if c := &y.counts; c.Kills == 0 || c.PowerCuts == 0 || c.CleanStops == 0 || c.FullHours == 0 || c.SlowReads == 0 || c.Restores == 0 {
+		t.Errorf("not all was played: %+v", c)
+	}
+}
+
 // write writes the table and the pictures.
 func (fs Figures) write(folder, table string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
