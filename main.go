@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 	_ "time/tzdata" // small images have no time zones, which queries may name
 
 	"github.com/spf13/cobra"
@@ -74,7 +75,7 @@ Start with:  tickmesh standalone --data-dir ./data`,
 		process.NewVersionCommand(),
 		nodecommand.NewFailpointsCommand(),
 	)
-	root.AddCommand(cli.Commands(startVerificationServer)...) // the clients of the public API
+	root.AddCommand(cli.Commands(startVerificationServer, time.Now)...) // the clients of the public API
 	return root
 }
 

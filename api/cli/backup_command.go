@@ -15,7 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/settings"
 )
 
-func newBackupCommand(start VerificationServer) *cobra.Command {
+func newBackupCommand(start VerificationServer, now func() time.Time) *cobra.Command {
 	objectBytes := settings.Bytes(archive.ObjectBytesDefault)
 	var target targetSettings
 	var name string
@@ -26,7 +26,7 @@ func newBackupCommand(start VerificationServer) *cobra.Command {
 		if err != nil {
 			return settings.WithHelp(cmd, err)
 		}
-		m, err := runBackup(cmd, c, store, databases, archive.WriterOptions{Name: name, Incremental: incremental, ObjectBytes: int64(objectBytes), Now: time.Now})
+		m, err := runBackup(cmd, c, store, databases, archive.WriterOptions{Name: name, Incremental: incremental, ObjectBytes: int64(objectBytes), Now: now})
 		if err != nil {
 			return err
 		}

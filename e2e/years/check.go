@@ -9,7 +9,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/storage/transfer"
 )
 
@@ -22,7 +21,7 @@ func everything() scan.Selector { return scan.Selector{MetricAny: true} }
 func of(metric string) scan.Selector { return scan.Selector{Metric: metric} }
 
 // readAll returns what the node holds of the series that match, between two times.
-func readAll(n scan.Source, selector scan.Selector, fromMs, toMs int64) (map[string]*Answer, error) {
+func readAll(n Copy, selector scan.Selector, fromMs, toMs int64) (map[string]*Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	var mu sync.Mutex
@@ -47,7 +46,7 @@ func readAll(n scan.Source, selector scan.Selector, fromMs, toMs int64) (map[str
 }
 
 // checkSamples compares all samples. Of a node that is not well yet nothing is adopted.
-func (o *Oracle) checkSamples(n *node.Node, adopt bool) error {
+func (o *Oracle) checkSamples(n Copy, adopt bool) error {
 	got, err := readAll(n, everything(), scan.TimeMsMin, scan.TimeMsMax)
 	if err != nil {
 		return fmt.Errorf("read everything: %w", err)
@@ -62,7 +61,7 @@ func (o *Oracle) checkSamples(n *node.Node, adopt bool) error {
 }
 
 // checkWindows compares aggregates by hour and by day of a metric.
-func (o *Oracle) checkWindows(n *node.Node, metric string, widthMs, toMs int64) error {
+func (o *Oracle) checkWindows(n Copy, metric string, widthMs, toMs int64) error {
 	h := o.Horizon(metric)
 	fromMs := h.KeptMs
 	if fromMs != math.MinInt64 {
@@ -126,7 +125,7 @@ func (l *Line) window(startMs, widthMs int64) (w window) {
 }
 
 // checkLast compares the newest samples of all series since a time.
-func (o *Oracle) checkLast(n *node.Node, fromMs int64) error {
+func (o *Oracle) checkLast(n Copy, fromMs int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	selector := everything()
@@ -158,7 +157,7 @@ func (o *Oracle) checkLast(n *node.Node, fromMs int64) error {
 
 // checkSeries compares the list of series of a range: all that have samples in it are there, and none that was never
 // written on a day of it. An hour may reach into the next day: the clock goes on a little while a node recovers.
-func (o *Oracle) checkSeries(n *node.Node, fromMs, toMs int64) error {
+func (o *Oracle) checkSeries(n Copy, fromMs, toMs int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	selector := everything()
@@ -185,7 +184,7 @@ func (o *Oracle) checkSeries(n *node.Node, fromMs, toMs int64) error {
 
 // checkDigests compares what is digested of a day of all shards, as copies are compared, and the digests of its
 // windows. The day has to be one that retention has not reached.
-func (o *Oracle) checkDigests(n *node.Node, dayStartMs int64) error {
+func (o *Oracle) checkDigests(n Copy, dayStartMs int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	sharding := n.Sharding()
@@ -200,7 +199,7 @@ func (o *Oracle) checkDigests(n *node.Node, dayStartMs int64) error {
 		}
 	}
 	for shard := range want {
-		d, err := n.Repair().DigestRange(ctx, uint16(shard), dayStartMs, dayStartMs+dayMs-1)
+		d, err := n.DigestRange(ctx, uint16(shard), dayStartMs, dayStartMs+dayMs-1)
 		if err != nil {
 			return fmt.Errorf("digest of shard %d: %w", shard, err)
 		}

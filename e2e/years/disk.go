@@ -130,18 +130,18 @@ type Usage struct {
 	ManifestBytes int64
 }
 
-// usage walks a data folder.
-func usage(fsys vfs.FS, dir string) (u Usage, err error) {
+// walk adds what a data folder takes.
+func (u *Usage) walk(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if err != nil {
-		return u, err
+		return err
 	}
 	for _, name := range names {
 		if err := u.add(fsys, dir, name); err != nil {
-			return u, err
+			return err
 		}
 	}
-	return u, nil
+	return nil
 }
 
 func (u *Usage) add(fsys vfs.FS, dir, name string) error {
@@ -191,7 +191,7 @@ func (u *Usage) count(folder, name string, bytes int64) {
 	case "series":
 		u.TableBytes += bytes
 		if name == "keys" {
-			u.KeysBytes = bytes
+			u.KeysBytes += bytes
 		}
 	case "segments":
 		u.SegmentFiles++
@@ -202,6 +202,6 @@ func (u *Usage) count(folder, name string, bytes int64) {
 		u.PageLogBytes += bytes
 	}
 	if name == "MANIFEST" {
-		u.ManifestBytes = bytes
+		u.ManifestBytes += bytes
 	}
 }

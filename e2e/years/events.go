@@ -57,24 +57,26 @@ func (y *Life) backfill() error {
 // fillDisk takes all room, whatever hour the neighbour chose.
 func (y *Life) fillDisk() error {
 	y.full = true
-	y.Disk.Fill(true)
+	y.machine().disk.Fill(true)
 	return nil
 }
 
 // emptyDisk reads while there is no room, and gives it back: then all goes on by itself.
 func (y *Life) emptyDisk() error {
-	if err := y.Oracle.checkSamples(y.node, false); err != nil {
+	if err := y.Oracle.checkSamples(y.store, false); err != nil {
 		return fmt.Errorf("while the disk is full: %w", err)
 	}
 	y.counts.FullHours += 5
 	y.full = false
-	y.Disk.Fill(false)
+	for _, m := range y.machines {
+		m.disk.Fill(false)
+	}
 	return y.recover()
 }
 
 func (y *Life) readSlowly() error {
 	y.counts.SlowReads++
-	y.reader = y.Oracle.beginSlowRead(y.node, y.Clock.NowMs())
+	y.reader = y.Oracle.beginSlowRead(y.store, y.Clock.NowMs())
 	return nil
 }
 
@@ -130,7 +132,7 @@ func (y *Life) dropScratch() error {
 
 func (y *Life) deleteSelected(selector scan.Selector, match func(*Line) bool, fromMs, toMs int64) error {
 	y.counts.Deletes++
-	_, err := y.node.Delete(y.context(), &selector, fromMs, toMs)
+	_, err := y.store.Delete(y.context(), &selector, fromMs, toMs)
 	if err != nil && (!y.full || !errors.Is(err, series.ErrReadOnly)) {
 		return fmt.Errorf("a delete was refused: %w", err)
 	}
@@ -147,7 +149,7 @@ func (y *Life) endDay() error {
 	y.noteRetention(true)
 	y.counts.Doubts += y.Oracle.InDoubt()
 	now := y.Clock.NowMs()
-	o, n := y.Oracle, y.node
+	o, n := y.Oracle, y.store
 	if err := o.checkSamples(n, true); err != nil {
 		return err
 	}
@@ -156,7 +158,7 @@ func (y *Life) endDay() error {
 		o.checkLast(n, now-2*dayMs), o.checkLast(n, scan.TimeMsMin),
 		o.checkSeries(n, now-hourMs, now-1), o.checkSeries(n, now-dayMs-3*hourMs, now-dayMs-hourMs),
 	}
-	for _, metric := range []string{metricPod, metricDevice, metricHistory} {
+	for _, metric := range []string{metricPod, metricDevice, metricHistory, metricEnergy} {
 		checks = append(checks, o.checkWindows(n, metric, hourMs, now), o.checkWindows(n, metric, dayMs, floorDay(now)))
 	}
 	if y.day > 1 {
@@ -165,5 +167,29 @@ func (y *Life) endDay() error {
 	if err := errors.Join(checks...); err != nil {
 		return err
 	}
+	if err := y.compareCopies(); err != nil {
+		return err
+	}
+	if y.day%weekDays == weekDays-1 {
+		if err := y.backUp(y.machine().node); err != nil {
+			return err
+		}
+	}
 	return y.measure()
+}
+
+// compareCopies compares all answers of each node of a cluster, whether it leads or not.
+func (y *Life) compareCopies() error {
+	if y.cluster == nil {
+		return nil
+	}
+	if err := y.cluster.awaitCopies(); err != nil {
+		return err
+	}
+	for _, m := range y.machines {
+		if err := y.Oracle.checkSamples(alone{m.node}, false); err != nil {
+			return fmt.Errorf("the copy of %s: %w", m.name, err)
+		}
+	}
+	return nil
 }

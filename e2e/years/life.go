@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -16,30 +17,37 @@ import (
 // Life is a node's, from its first day on.
 type Life struct {
 	Config  Config
-	Options node.Options // of each of its processes; disk, clock and rules are the life's own
-	Disk    Disk
+	Options node.Options           // of each of its processes; disk, clock and rules are the life's own
+	Nodes   int                    // that are a cluster; 1: there is none
+	NewDisk func(node string) Disk // returns the empty disk of a node
 	Logger  *slog.Logger
+	// BackupFolder takes the weekly backups.
+	BackupFolder string
 
 	Clock   *Clock
 	Oracle  *Oracle
 	Figures Figures
 
-	rng     *rand.Rand
-	load    *Load
-	node    *node.Node
-	rules   func(nowMs int64) *tenancy.Rules
-	batches uint64
-	retry   []*Batch // refused, and to be sent again
-	full    bool
-	reader  *slowReader
-	start   start
-	counts  Counts
-	day     int
+	rng      *rand.Rand
+	load     *Load
+	machines []*machine
+	cluster  *cluster // nil: there is one node
+	store    Store
+	rules    func(nowMs int64) *tenancy.Rules
+	batches  uint64
+	retry    []*Batch // refused, and to be sent again
+	full     bool
+	reader   *slowReader
+	start    start
+	counts   Counts
+	day      int
 }
 
 // Counts are what has happened.
 type Counts struct {
-	Batches, Refused, Kills, PowerCuts, CleanStops, Deletes, DeletesRefused, FullHours, SlowReads, Doubts int
+	Batches, Refused, Kills, PowerCuts, CleanStops, Deletes, DeletesRefused, FullHours, SlowReads, Doubts, Backups, Restores int
+
+	BackupBytes, BackupWritten int64 // of all backups, and what was written for them
 }
 
 // start is what the last start took.
@@ -47,6 +55,9 @@ type start struct {
 	took  time.Duration
 	bytes int64 // of log that it replayed
 }
+
+// digestRest is between two comparisons of all copies of a cluster.
+const digestRest = 50 * time.Millisecond
 
 // replayMax bounds what a start replays, in times of what a checkpoint comes with: two epochs, and what comes while a
 // full disk keeps checkpoints waiting.
@@ -63,39 +74,85 @@ func (y *Life) Play(told func(day int)) (err error) {
 	if y.rules, err = y.Config.rules(); err != nil {
 		return err
 	}
-	if err := y.open(); err != nil {
-		return err
+	if err := y.begin(); err != nil {
+		return errors.Join(err, y.closeAll())
 	}
 	for y.day = range y.Config.Days {
 		if err := y.playDay(); err != nil {
-			return errors.Join(fmt.Errorf("day %d, %s: %w", y.day, stamp(y.Clock.NowMs()), err), y.letGo(), y.node.Close())
+			return errors.Join(fmt.Errorf("day %d, %s: %w", y.day, stamp(y.Clock.NowMs()), err), y.letGo(), y.closeAll())
 		}
 		if told != nil {
 			told(y.day)
 		}
 	}
-	return errors.Join(y.letGo(), y.node.Close())
+	return errors.Join(y.letGo(), y.closeAll())
 }
 
+// begin starts all processes for the first time.
+func (y *Life) begin() error {
+	for i := range y.Nodes {
+		name := string(rune('a' + i))
+		y.machines = append(y.machines, &machine{name: name, disk: y.NewDisk(name)})
+	}
+	if y.Nodes > 1 {
+		y.cluster = newCluster(y.Clock, y.machines)
+		y.store = y.cluster
+	}
+	for _, m := range y.machines {
+		if err := y.open(m); err != nil {
+			return err
+		}
+	}
+	if y.cluster != nil {
+		return y.cluster.create(y.Options.Shards)
+	}
+	return nil
+}
+
+func (y *Life) closeAll() error {
+	var errs []error
+	for _, m := range y.machines {
+		if m.process != nil {
+			errs = append(errs, m.node.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// machine returns the one that the day's events happen to.
+func (y *Life) machine() *machine { return y.machines[y.day%len(y.machines)] }
+
 // open starts a process.
-func (y *Life) open() error {
+func (y *Life) open(m *machine) error {
 	o := y.Options
-	o.FS, o.DataDir = y.Disk.FS(), y.Disk.Dir()
+	o.FS, o.DataDir = m.disk.FS(), m.disk.Dir()
+	life := &atomic.Bool{}
+	life.Store(true)
+	if y.cluster != nil {
+		l := link{y.cluster, m.name, life}
+		o.NodeID, o.Peers, o.Files, o.GroupClient, o.Copies, o.DigestInterval = m.name, l, l, l, l, digestRest
+	}
 	o.Clock, o.Ticker, o.Logger = y.Clock.Now, y.Clock.Ticker, y.Logger
-	o.Retention = retentionDays * 24 * time.Hour
-	o.Rules = func() *tenancy.Rules { return y.rules(y.Clock.NowMs()) }
+	o.Retention, o.Rules = y.retention(), y.currentRules
 	begin := time.Now()
 	n, err := node.Open(o)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
 	r := n.Recovery()
-	y.node, y.start = n, start{time.Since(begin), r.Bytes}
+	m.process, y.start = &process{n, life}, start{time.Since(begin), r.Bytes}
 	if r.Bytes > replayMax*o.CheckpointBytes {
 		return fmt.Errorf("%w: a start had to replay %d bytes, though checkpoints come with each %d", ErrWrong, r.Bytes, o.CheckpointBytes)
 	}
+	if y.cluster != nil {
+		return y.cluster.join(m)
+	}
+	y.store = alone{n}
 	return nil
 }
+
+// currentRules returns the rules of the present time.
+func (y *Life) currentRules() *tenancy.Rules { return y.rules(y.Clock.NowMs()) }
 
 // playDay plays one day, and compares all answers at its end.
 func (y *Life) playDay() error {
@@ -122,7 +179,7 @@ func (y *Life) playStep() error {
 	now := y.Clock.NowMs()
 	var ticking sync.WaitGroup
 	ticking.Go(y.Clock.Tick)
-	err := errors.Join(y.sendAgain(), y.write(false, y.load.Pods(now), y.load.Devices(now), y.load.Scratch(now)))
+	err := errors.Join(y.sendAgain(), y.write(false, y.load.Pods(now), y.load.Devices(now), y.load.Scratch(now), y.load.Energy(now)))
 	ticking.Wait()
 	y.Clock.Advance(y.Config.Step)
 	y.noteRetention(false)
@@ -132,9 +189,10 @@ func (y *Life) playStep() error {
 // noteRetention records in the oracle how far back metrics are kept.
 func (y *Life) noteRetention(done bool) {
 	now := y.Clock.NowMs()
-	for _, metric := range []string{metricPod, metricDevice, metricHistory, metricScratch} {
+	for _, metric := range metrics {
 		y.Oracle.Keeps(metric, y.Config.keepMs(metric, now), now, done)
 	}
+	y.Oracle.Thins(metricEnergy, y.Config.rawMs(now), now, done)
 }
 
 // write writes batches at once. In doubt says that nobody hears the answers.
@@ -148,8 +206,8 @@ func (y *Life) write(inDoubt bool, all ...[]Sample) error {
 		y.batches++
 		b := &Batch{Samples: samples}
 		batches[i] = b
-		b.encode(y.node, series.BatchID{Session: 1 + y.Config.Seed, Counter: y.batches})
-		writers.Go(func() { errs[i] = b.send(y.node) })
+		b.encode(y.store, series.BatchID{Session: 1 + y.Config.Seed, Counter: y.batches})
+		writers.Go(func() { errs[i] = b.send(y.store) })
 	}
 	writers.Wait()
 	for i, b := range batches {
@@ -193,7 +251,7 @@ func (y *Life) sendAgain() error {
 	waiting := y.retry
 	y.retry = nil
 	for i, b := range waiting {
-		if err := y.answered(b, b.send(y.node), false); err != nil {
+		if err := y.answered(b, b.send(y.store), false); err != nil {
 			return err
 		}
 		if len(y.retry) > 0 {
@@ -209,9 +267,9 @@ func (y *Life) recover() error {
 	if y.full {
 		return nil
 	}
-	for deadline := time.Now().Add(bound); y.node.Health() != nil || len(y.retry) > 0; {
+	for deadline := time.Now().Add(bound); y.health() != nil || len(y.retry) > 0; {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the node does not recover: %w", y.node.Health())
+			return fmt.Errorf("the node does not recover: %w", y.health())
 		}
 		y.full = true // a refusal may be the last one's
 		err := y.sendAgain()
@@ -226,39 +284,57 @@ func (y *Life) recover() error {
 	return nil
 }
 
-// restart ends the process in one of three ways, the first two in the middle of writes, and starts another one.
-func (y *Life) restart(end func()) error {
+// health reports why a node does not take writes, if so.
+func (y *Life) health() error {
+	var errs []error
+	for _, m := range y.machines {
+		errs = append(errs, m.node.Health())
+	}
+	return errors.Join(errs...)
+}
+
+// restart ends the process in one of three ways, the first two in the middle of writes, and starts another one. Of a cluster
+// it is the process of one machine, and what is written meanwhile is acknowledged by the others.
+func (y *Life) restart(end func(Disk)) error {
+	m := y.machine()
 	if err := y.letGo(); err != nil {
 		return err
 	}
 	if end == nil {
 		y.counts.CleanStops++
-		if err := y.node.Close(); err != nil {
+		if y.cluster != nil {
+			y.cluster.leave(m)
+		}
+		if err := m.node.Close(); err != nil {
 			return fmt.Errorf("stop: %w", err)
 		}
-		return y.open()
+		return y.open(m)
 	}
 	now := y.Clock.NowMs()
 	lost := y.load.Devices(now)
 	ended := make(chan struct{})
 	go func() {
-		end()
-		close(ended)
+		defer close(ended)
+		m.life.Store(false)
+		if y.cluster != nil {
+			y.cluster.leave(m)
+		}
+		end(m.disk)
 	}()
-	err := y.write(true, lost)
+	err := y.write(y.cluster == nil, lost)
 	<-ended
-	_ = y.node.Close() // of a machine that has ended
-	return errors.Join(err, y.open())
+	_ = m.node.Close() // of a machine that has ended
+	return errors.Join(err, y.open(m))
 }
 
 func (y *Life) kill() error {
 	y.counts.Kills++
-	return y.restart(y.Disk.Kill)
+	return y.restart(Disk.Kill)
 }
 
 func (y *Life) powerCut() error {
 	y.counts.PowerCuts++
-	return y.restart(func() { y.Disk.PowerCut(y.rng) })
+	return y.restart(func(d Disk) { d.PowerCut(y.rng) })
 }
 
 func (y *Life) cleanStop() error { return y.restart(nil) }

@@ -20,6 +20,7 @@ type Config struct {
 	History     int // series that are filled in once a week, as far back as they are kept
 	HistoryDays int
 	Scratch     int // series of a metric that is dropped once a week
+	Energy      int // series of which hours outlive samples
 }
 
 // Metrics of the load. Each has its own retention.
@@ -28,7 +29,13 @@ const (
 	metricDevice  = "device"
 	metricHistory = "history"
 	metricScratch = "scratch"
+	metricEnergy  = "energy" // of which hours outlive samples
 )
+
+var metrics = [...]string{metricPod, metricDevice, metricHistory, metricScratch, metricEnergy}
+
+// energyDays is for how long the last sample of each hour of metricEnergy is kept, and rollups.
+const energyDays = 10
 
 // retentionDays is what the node's own flag says: of devices and scratch.
 const retentionDays = 6
@@ -36,9 +43,9 @@ const retentionDays = 6
 // Rules returns the rules of a time: on four days of a week, and on the other three.
 func (c *Config) Rules(nowMs int64) string {
 	if weekday(nowMs) < 4 {
-		return fmt.Sprintf("retention-rules:\n  - {metric: pod, retention: 4d}\n  - {metric: history, retention: %dd}\n", c.HistoryDays)
+		return fmt.Sprintf("retention-rules:\n  - {metric: pod, retention: 4d}\n  - {metric: history, retention: %dd}\n  - {metric: energy, retention: %dd, raw: 3d}\n", c.HistoryDays, energyDays)
 	}
-	return fmt.Sprintf("retention-rules:\n  - {metric: \"p*\", retention: 3d}\n  - {metric: /hist.*/, retention: %dd}\n  - {metric: device, retention: 5d}\n", c.HistoryDays)
+	return fmt.Sprintf("retention-rules:\n  - {metric: \"p*\", retention: 3d}\n  - {metric: /hist.*/, retention: %dd}\n  - {metric: device, retention: 5d}\n  - {metric: energy, retention: %dd, raw: 2d}\n", c.HistoryDays, energyDays)
 }
 
 // keepMs returns for how long the rules of a time keep a metric: the same, said by hand.
@@ -51,10 +58,20 @@ func (c *Config) keepMs(metric string, nowMs int64) int64 {
 		return 4 * dayMs
 	case metric == metricHistory:
 		return int64(c.HistoryDays) * dayMs
+	case metric == metricEnergy:
+		return energyDays * dayMs
 	case metric == metricDevice && late:
 		return 5 * dayMs
 	}
 	return retentionDays * dayMs
+}
+
+// rawMs returns for how long the rules of a time keep all samples of metricEnergy: the same, said by hand.
+func (c *Config) rawMs(nowMs int64) int64 {
+	if weekday(nowMs) >= 4 {
+		return 2 * dayMs
+	}
+	return 3 * dayMs
 }
 
 func weekday(nowMs int64) int { return int((nowMs - beginMs) / dayMs % weekDays) }
@@ -81,6 +98,7 @@ type Load struct {
 	devices []series.Key
 	held    map[int][]Sample // what late devices have not sent yet
 	history []series.Key
+	energy  []series.Key
 }
 
 func newLoad(c *Config, rng *rand.Rand) *Load {
@@ -90,6 +108,9 @@ func newLoad(c *Config, rng *rand.Rand) *Load {
 	}
 	for i := range c.History {
 		l.history = append(l.history, keyOf(metricHistory, "meter", i, "site", i%7))
+	}
+	for i := range c.Energy {
+		l.energy = append(l.energy, keyOf(metricEnergy, "meter", i, "site", i%7))
 	}
 	return l
 }
@@ -152,6 +173,14 @@ func (l *Load) Scratch(nowMs int64) (batch []Sample) {
 	week := (nowMs - beginMs) / dayMs / weekDays
 	for i := range l.c.Scratch {
 		batch = append(batch, Sample{keyOf(metricScratch, "run", fmt.Sprintf("%d-%d", week, i)), l.within(nowMs), l.value()})
+	}
+	return batch
+}
+
+// Energy returns a step of the metric of which hours outlive samples.
+func (l *Load) Energy(nowMs int64) (batch []Sample) {
+	for _, key := range l.energy {
+		batch = append(batch, Sample{key, l.within(nowMs), l.value()})
 	}
 	return batch
 }

@@ -34,8 +34,9 @@ type Line struct {
 }
 
 // Horizon is how far back a metric's samples are: those before GoneMs are not there any more, and those from
-// KeptMs on must be. Between, nobody knows: cuts are made in steps.
-type Horizon struct{ GoneMs, KeptMs int64 }
+// KeptMs on must be. Between, nobody knows: cuts are made in steps. Likewise of hours that begin before ThinnedMs the last sample is
+// there alone, and of those from WholeMs on all are.
+type Horizon struct{ GoneMs, KeptMs, ThinnedMs, WholeMs int64 }
 
 // NewOracle returns the oracle of an empty node.
 func NewOracle() *Oracle {
@@ -59,11 +60,20 @@ func (o *Oracle) Keeps(metric string, keepMs, nowMs int64, done bool) {
 	}
 }
 
+// Thins notes for how long all samples of a metric are kept at a time. Done says that the cut that was due then has been made.
+func (o *Oracle) Thins(metric string, rawMs, nowMs int64, done bool) {
+	h := o.Horizon(metric)
+	h.WholeMs = max(h.WholeMs, floorDay(nowMs-rawMs))
+	if done {
+		h.ThinnedMs = h.WholeMs
+	}
+}
+
 // Horizon returns that of a metric, which may be moved.
 func (o *Oracle) Horizon(metric string) *Horizon {
 	h := o.horizon[metric]
 	if h == nil {
-		h = &Horizon{math.MinInt64, math.MinInt64}
+		h = &Horizon{math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64}
 		o.horizon[metric] = h
 	}
 	return h
@@ -213,6 +223,8 @@ func (l *Line) compare(h *Horizon, timesMs []int64, values []float64, adopt bool
 		switch {
 		case at < h.GoneMs:
 			differ("at %s is there, though retention has cut it", stamp(at))
+		case at < h.ThinnedMs && must && !l.lastOfHour(place):
+			differ("at %s is there, though a later one of its hour is, and the hour is thinned", stamp(at))
 		case must && l.Bits[place] == bits || slices.Contains(l.doubt[at], bits):
 		case must:
 			differ("at %s is %v, want %v", stamp(at), values[i], math.Float64frombits(l.Bits[place]))
@@ -220,7 +232,10 @@ func (l *Line) compare(h *Horizon, timesMs []int64, values []float64, adopt bool
 			differ("at %s is there with %v, and was deleted or never written", stamp(at), values[i])
 		}
 	}
-	for _, at := range l.TimeMs {
+	for i, at := range l.TimeMs {
+		if at < h.WholeMs && !l.lastOfHour(i) {
+			continue
+		}
 		if _, there := got[at]; !there && at >= h.KeptMs && !l.gone[at] {
 			differ("at %s is missing", stamp(at))
 		}
@@ -229,6 +244,11 @@ func (l *Line) compare(h *Horizon, timesMs []int64, values []float64, adopt bool
 		l.adopt(got)
 	}
 	return what, count
+}
+
+// lastOfHour reports whether a sample is the last of its hour.
+func (l *Line) lastOfHour(place int) bool {
+	return place == len(l.TimeMs)-1 || l.TimeMs[place+1]/hourMs > l.TimeMs[place]/hourMs
 }
 
 // adopt ends all doubts.

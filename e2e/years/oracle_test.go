@@ -84,7 +84,7 @@ func TestDriftIsSeen(t *testing.T) {
 		{Figure{Name: "a", Follows: true, Values: flat}, false}, {Figure{Name: "a", Follows: true, Values: grown}, true},
 		{Figure{Name: "a", Values: grown}, false},
 	} {
-		if err := (Figures{c.f}).Drift(); (err != nil) != c.told {
+		if err := (Figures{c.f}).Drift(false); (err != nil) != c.told {
 			t.Errorf("case %d: %v", i, err)
 		}
 		if svg := c.f.SVG(); !strings.Contains(svg, "<polyline") || strings.Contains(svg, "NaN") {

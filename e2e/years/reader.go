@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 )
 
@@ -40,7 +39,7 @@ func (o *Oracle) snapshot() map[string]*Answer {
 }
 
 // beginSlowRead returns when the reader stands.
-func (o *Oracle) beginSlowRead(n *node.Node, nowMs int64) *slowReader {
+func (o *Oracle) beginSlowRead(n Copy, nowMs int64) *slowReader {
 	r := &slowReader{
 		before: o.snapshot(), fromMs: nowMs - 3*dayMs, toMs: nowMs - dayMs/2, got: map[string]*Answer{},
 		stands: make(chan struct{}), goOn: make(chan struct{}), ended: make(chan error, 1),

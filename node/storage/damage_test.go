@@ -40,6 +40,7 @@ func TestDamageOfShardsThatAreNotHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad.end()
+	bad.damaged = true
 	for _, name := range bad.segmentFiles() {
 		f, err := bad.fs.OpenReadWrite(name)
 		if err != nil {

@@ -30,6 +30,7 @@ func TestLostMarksForgetNothing(t *testing.T) {
 		}
 	}
 	n.end()
+	n.damaged = true
 	names, err := n.fs.List("data/" + dirIndex)
 	if err != nil {
 		t.Fatal(err)

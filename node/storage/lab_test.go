@@ -44,6 +44,7 @@ type labNode struct {
 	memory  int64                    // Options.SeriesBytesMax
 	traces  int                      // exemplars that were compared
 	empty   int                      // series without samples that were found
+	damaged bool                     // files were damaged: the engine may report it
 
 	hosts   [labShards]bool
 	through [labShards]uint64 // before it is applied a replica is no state that ever was
@@ -284,6 +285,9 @@ func (n *labNode) check(what string) {
 		}
 		n.compare(what, shard, got, n.logs[shard].at(applied))
 	}
+	if damages := n.e.Stats().Corruptions; damages > 0 && !n.damaged {
+		n.t.Fatalf("%s: %d damages are reported of files that are sound", what, damages)
+	}
 }
 
 func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint64, m *slowShard) {
@@ -294,8 +298,8 @@ func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint6
 	}
 	if n.logs[shard].thins {
 		n.compareWindows(what, shard, m)
-		n.compareDigests(what, shard, m)
 	}
+	n.compareDigests(what, shard, m)
 	n.compareTraces(what, shard, m)
 	n.compareLast(what, shard, want)
 	n.compareDays(what, shard, want)

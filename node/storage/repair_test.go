@@ -70,6 +70,7 @@ func (n *labNode) segmentFiles() (names []string) {
 // damage changes some bytes of a file, and opens the engine anew.
 func (n *labNode) damage(name string, rng *rand.Rand) {
 	n.t.Helper()
+	n.damaged = true
 	n.end()
 	f, err := n.fs.OpenReadWrite(name)
 	if err != nil {
