@@ -1,10 +1,13 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,7 +125,13 @@ func TestForgetsDeleted(t *testing.T) {
 		mustAgree(t, n, m)
 	}
 	check()
+	var log bytes.Buffer // of the replay, which meets the write that was refused
+	options.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	n = crash(t, n, &options, 1, 100)
+	if told := log.String(); strings.Contains(told, "level=ERROR") || !strings.Contains(told, "that was refused is passed over again") {
+		t.Errorf("a replay of a write that was refused when it came says:\n%s", told)
+	}
+	options.Logger = nil
 	check()
 	if err := n.checkpoint(); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"math"
+	"math/big"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 )
 
 func TestBackupsOfOneSecond(t *testing.T) {
@@ -28,6 +31,24 @@ func TestBackupsOfOneSecond(t *testing.T) {
 	if _, err := beginBackup(t.Context(), store, o); !errors.Is(err, archive.ErrUsed) {
 		t.Fatal(err)
 	}
+}
+
+// TestStartOf looks at starts of ranges over all of int64, also where "raw" without a bound is math.MinInt64.
+func TestStartOf(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		width := rapid.SampledFrom([]int64{series.HourMs, dayMs, periodMs}).Draw(t, "width")
+		ms := rapid.OneOf(rapid.Int64(), rapid.Int64Range(math.MinInt64, math.MinInt64+2*periodMs)).Draw(t, "time")
+		got := startOf(ms, width)
+		var want big.Int
+		want.Div(big.NewInt(ms), big.NewInt(width)) // Euclid's: the floor
+		want.Mul(&want, big.NewInt(width))
+		if !want.IsInt64() {
+			want.SetInt64(math.MinInt64)
+		}
+		if got != want.Int64() {
+			t.Fatalf("start of %d is %d, want %v", ms, got, &want)
+		}
+	})
 }
 
 // TestWanted compares the units of a backup with a look at single days.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/access"
@@ -27,11 +28,14 @@ type metricName struct{ database, metric string }
 // timeRange is a range of times in ms, both inclusive.
 type timeRange struct{ from, to int64 }
 
-// startOf returns the start of the range of a width that has a time.
+// startOf returns the start of the range of a width that has a time. The range in which int64 begins starts there.
 func startOf(ms, width int64) int64 {
 	n := ms / width
 	if ms%width < 0 {
 		n--
+	}
+	if n < math.MinInt64/width {
+		return math.MinInt64
 	}
 	return n * width
 }

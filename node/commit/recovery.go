@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
@@ -220,7 +221,11 @@ func (r *Recovery) apply(at wal.Position, e *entry.Entry) error {
 	if errors.Is(err, storage.ErrStalled) {
 		return r.makeRoom(err)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case entry.OnlyIs(err, series.ErrEra): // as when it came: nothing was promised
+		r.logger.Debug("a write of the log that was refused is passed over again: it names series that were forgotten, and its sender was told to ask for them anew", "error", err)
+	default:
 		r.logger.Error("an entry of the log cannot be applied and is passed over", "error", err)
 	}
 	return nil

@@ -75,7 +75,7 @@ func (s *shard) resume() error {
 			s.mu.stall = err
 			return s.stalledLocked()
 		}
-		if err != nil {
+		if err != nil && !entry.OnlyIs(err, series.ErrEra) {
 			s.engine.log.Error("a part of a log entry cannot be applied and is passed over", "error", err)
 		}
 		s.mu.backlog[0] = backlogEntry{}

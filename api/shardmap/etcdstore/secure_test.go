@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,16 +83,29 @@ func TestTLS(t *testing.T) {
 	if err := store.SetDesired(context.Background(), "a", shardmap.Draining); err != nil {
 		t.Fatal(err)
 	}
-	for name, config := range map[string]*tls.Config{
-		"without TLS": nil, "without a certificate": {RootCAs: pool}, "with another authority": {Certificates: []tls.Certificate{own}},
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	stranger, _ := certificate(t)
+	for _, c := range []struct {
+		name, address, says string
+		config              *tls.Config
+	}{
+		{"without TLS", address, "", nil},
+		{"without a certificate", address, "certificate required", &tls.Config{RootCAs: pool}},
+		{"with a stranger's certificate", address, "remote error: tls", &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{stranger}}},
+		{"with another authority", address, "certificate signed by unknown authority", &tls.Config{Certificates: []tls.Certificate{own}}},
+		{"where nothing listens", closed.Addr().String(), "connection refused", nil},
 	} {
-		o := Options{Endpoints: []string{address}, Cluster: "tls", RequestTimeout: time.Second}
-		if config != nil {
-			o.Credentials = credentials.NewTLS(config)
+		o := Options{Endpoints: []string{c.address}, Cluster: "tls", RequestTimeout: 5 * time.Second}
+		if c.config != nil {
+			o.Credentials = credentials.NewTLS(c.config)
 		}
 		store := openAt(t, o)
-		if _, err := store.Load(context.Background()); !errors.Is(err, shardmap.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
+		if _, err := store.Load(context.Background()); !errors.Is(err, shardmap.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -50,6 +49,7 @@ var ErrOptions = errors.New("bad options of the placement store")
 type Store struct {
 	options Options
 	keys    keys
+	fault   lastFault
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup // watches and leases
@@ -106,12 +106,8 @@ func (s *Store) client() (*clientv3.Client, error) {
 	if s.mu.client != nil {
 		return s.mu.client, nil
 	}
-	dial := []grpc.DialOption{grpc.WithNoProxy()} // what the environment names is for the internet, as between nodes
-	if s.options.Credentials != nil {             // a tls.Config would keep the CAs of the start
-		dial = append(dial, grpc.WithTransportCredentials(s.options.Credentials))
-	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: s.options.Endpoints, DialOptions: dial,
+		Endpoints: s.options.Endpoints, DialOptions: s.fault.options(s.options.Credentials),
 		DialTimeout: s.options.RequestTimeout, DialKeepAliveTime: keepAliveTime, DialKeepAliveTimeout: keepAliveTimeout,
 		Logger: zap.NewNop(), // its errors are returned, and told by those who asked
 	})
@@ -149,7 +145,7 @@ func (s *Store) request(ctx context.Context, call func(context.Context, *clientv
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %w", shardmap.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", shardmap.ErrUnavailable, s.fault.explain(err))
 }
 
 // Seen returns the newest map that this store has seen.

@@ -35,6 +35,20 @@ func (e *BatchError) Error() string {
 // Unwrap returns what is wrong with each batch.
 func (e *BatchError) Unwrap() []error { return e.Errs }
 
+// OnlyIs reports whether err is of batches alone, each of which failed with target. errors.Is reports whether any did.
+func OnlyIs(err, target error) bool {
+	var refused *BatchError
+	if !errors.As(err, &refused) {
+		return false
+	}
+	for _, of := range refused.Errs {
+		if !errors.Is(of, target) {
+			return false
+		}
+	}
+	return true
+}
+
 // Kind describes what an entry does when it is applied.
 type Kind uint8
 
