@@ -471,6 +471,29 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
+// A store that answers is away for as long as its tokens are not known: of those that were revoked meanwhile nobody would know.
+func TestStoreIsBackWithItsTokens(t *testing.T) {
+	c := NewCluster(memstore.NewServer().Open(shardmap.Seen{}))
+	c.clock = newClock().Now
+	for _, step := range []struct {
+		view shardmap.View
+		away bool
+	}{
+		{shardmap.View{Tokens: map[string]string{"a": "before"}}, false},
+		{shardmap.View{Tokens: map[string]string{"a": "before"}, Err: shardmap.ErrUnavailable}, true},
+		{shardmap.View{}, true},
+		{shardmap.View{Tokens: map[string]string{"a": "revoked"}}, false},
+	} {
+		c.See(step.view)
+		if away := c.AwaySince() != 0; away != step.away {
+			t.Errorf("after %+v: away %v", step.view, away)
+		}
+	}
+	if got := c.Records()["a"]; got != "revoked" {
+		t.Errorf("the record is %q", got)
+	}
+}
+
 // A record of a later version is no token, is told of once, stays, and can be revoked.
 func TestRecordsOfLaterVersions(t *testing.T) {
 	server, c := memstore.NewServer(), newClock()
