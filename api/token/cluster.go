@@ -25,8 +25,7 @@ func NewCluster(store shardmap.Store) *Cluster { return &Cluster{store: store, c
 // See replaces what is known with the present values of the store.
 func (c *Cluster) See(view shardmap.View) {
 	switch {
-	case view.Err == nil:
-		c.away.Store(0)
+	case view.Err == nil: // it is back once its tokens are known
 	case c.away.Load() == 0:
 		c.away.Store(c.clock().UnixMilli())
 	}
@@ -34,6 +33,9 @@ func (c *Cluster) See(view shardmap.View) {
 		return
 	}
 	c.mirror.See(view.Tokens)
+	if view.Err == nil {
+		c.away.Store(0)
+	}
 	if changed := c.follow.Load(); changed != nil {
 		(*changed)()
 	}

@@ -464,10 +464,33 @@ func TestStoreAway(t *testing.T) {
 	// The store counts as back before what it holds has been read again.
 	cut.await(t, "the token was revoked", func() bool {
 		l := cut.List()
-		return len(l) == 1 && strings.Contains(l[0].Refusal, "it was revoked")
+		return len(l) == 1 && strings.HasPrefix(l[0].Refusal, "it was revoked")
 	})
 	if cut.options.Store.AwaySince() != 0 || shows(cut.Registry, secret) {
 		t.Errorf("back: away since %d, %+v", cut.options.Store.AwaySince(), cut.List())
+	}
+}
+
+// A store that answers is away for as long as its tokens are not known: of those that were revoked meanwhile nobody would know.
+func TestStoreIsBackWithItsTokens(t *testing.T) {
+	c := NewCluster(memstore.NewServer().Open(shardmap.Seen{}))
+	c.clock = newClock().Now
+	for _, step := range []struct {
+		view shardmap.View
+		away bool
+	}{
+		{shardmap.View{Tokens: map[string]string{"a": "before"}}, false},
+		{shardmap.View{Tokens: map[string]string{"a": "before"}, Err: shardmap.ErrUnavailable}, true},
+		{shardmap.View{}, true},
+		{shardmap.View{Tokens: map[string]string{"a": "revoked"}}, false},
+	} {
+		c.See(step.view)
+		if away := c.AwaySince() != 0; away != step.away {
+			t.Errorf("after %+v: away %v", step.view, away)
+		}
+	}
+	if got := c.Records()["a"]; got != "revoked" {
+		t.Errorf("the record is %q", got)
 	}
 }
 
