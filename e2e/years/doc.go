@@ -3,8 +3,8 @@
 // series of its own; devices stay; some of them write late and in disorder; old data is filled in, and
 // written again; ranges, series and whole metrics are deleted; rules that change twice a week
 // say how long samples are kept, and of one metric how long all of them are, before rollups of hours go on alone; readers stand for a day; a
-// neighbour takes the rest of the disk for hours; the process is killed, and the machine loses its power. Each week a backup is made
-// by the product's command, the first one whole and the others incremental, and restored into an empty node.
+// neighbour takes the rest of the disk for hours; the process is killed, and the machine loses its power. Each week two incremental backups
+// are made by the product's command, the second one when nothing has changed, and that is restored into an empty node.
 //
 // With -nodes 3 it is the life of a cluster: three nodes in one process, each with a copy of every shard, a disk of its own, and the
 // virtual clock; elections go by the real one. Each day's events happen to another node, writes that are acknowledged meanwhile
