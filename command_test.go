@@ -69,6 +69,18 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestWrongArguments: a command that gets other arguments than it takes says which it takes, and where its help is.
+func TestWrongArguments(t *testing.T) {
+	for _, arguments := range []string{"query", "drain", "backup verify", "tokens revoke a b", "status x"} {
+		root := newRootCommand()
+		root.SetArgs(strings.Fields(arguments))
+		err := root.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "tickmesh "+strings.Fields(arguments)[0]) || !strings.Contains(err.Error(), "--help`") {
+			t.Errorf("%s: %v", arguments, err)
+		}
+	}
+}
+
 // TestPageFlags holds that the flags that the pages name exist.
 func TestPageFlags(t *testing.T) {
 	known := map[string]bool{"help": true}

@@ -76,7 +76,26 @@ Start with:  tickmesh standalone --data-dir ./data`,
 		nodecommand.NewFailpointsCommand(),
 	)
 	root.AddCommand(cli.Commands(startVerificationServer, time.Now)...) // the clients of the public API
+	for _, c := range root.Commands() {
+		tellArguments(c)
+	}
 	return root
+}
+
+// tellArguments has a command, and those below it, say which arguments it takes when it gets others.
+func tellArguments(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			if err == nil {
+				return nil
+			}
+			return settings.WithHelp(cmd, fmt.Errorf("%w: %s", err, cmd.UseLine()))
+		}
+	}
+	for _, below := range c.Commands() {
+		tellArguments(below)
+	}
 }
 
 // knownCommand refuses the name of a command that there is not, and says what it may have meant.

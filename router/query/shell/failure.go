@@ -29,7 +29,7 @@ const (
 	TimedOut                   // its time is up
 	Canceled                   // an administrator ended it
 	ClientGone                 // nobody waits for the answer
-	Unavailable                // shards that nobody answers for
+	Unavailable                // shards that nobody answers for, or a disk that takes no delete
 )
 
 // Classify returns the kind of an error of a query with this context, whose cause tells why
@@ -60,7 +60,7 @@ func Classify(ctx context.Context, err error) Failure {
 		}
 		return ClientGone
 	}
-	if errors.Is(err, series.ErrUnavailable) || errors.Is(err, series.ErrOverloaded) {
+	if errors.Is(err, series.ErrUnavailable) || errors.Is(err, series.ErrOverloaded) || errors.Is(err, series.ErrReadOnly) {
 		return Unavailable
 	}
 	return Internal

@@ -38,6 +38,7 @@ func TestClassify(t *testing.T) {
 		"gone":                 {ended(nil), context.Canceled, ClientGone},
 		"another's context":    {running, context.Canceled, Internal},
 		"unavailable":          {running, series.ErrUnavailable, Unavailable},
+		"a full disk":          {running, fmt.Errorf("%w: no space left", series.ErrReadOnly), Unavailable},
 		"overloaded, at last":  {ended(nil), series.ErrOverloaded, Unavailable},
 		"anything else":        {running, errors.New("x"), Internal},
 		"else, after the time": {ended(admission.ErrTimeout), errors.New("x"), Internal},
