@@ -87,8 +87,8 @@ func tellArguments(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
-			if err == nil {
-				return nil
+			if err == nil || strings.HasPrefix(err.Error(), "unknown command ") { // which says all
+				return err
 			}
 			return settings.WithHelp(cmd, fmt.Errorf("%w: %s", err, cmd.UseLine()))
 		}

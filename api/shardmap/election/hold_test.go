@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,74 +14,66 @@ import (
 // leadership is won, and lost when lost is closed.
 type leadership struct {
 	lost     chan struct{}
-	resigned *int
+	resigned *atomic.Int32
 }
 
 func (l leadership) Lost() <-chan struct{} { return l.lost }
 func (l leadership) Resign(context.Context) error {
-	*l.resigned++
+	l.resigned.Add(1)
 	return nil
 }
 
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		campaigns, resigned, running, terms := 0, 0, 0, 0
-		lost := make(chan struct{})
-		early := true
+		defer cancel()
+		var campaigns, resigned, running, terms atomic.Int32
+		lost := make(chan chan struct{}, 3) // of the terms
 		campaign := func(context.Context) (shardmap.Leadership, error) {
-			switch campaigns++; campaigns {
+			switch campaigns.Add(1) {
 			case 1:
 				return nil, errors.New("not now")
 			case 5:
 				return nil, shardmap.ErrClosed
 			}
-			return leadership{lost, &resigned}, nil
+			l := leadership{make(chan struct{}), &resigned}
+			lost <- l.lost
+			return l, nil
 		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			Hold(ctx, campaign, func(term context.Context) {
-				if running++; running != 1 {
+				if running.Add(1) != 1 {
 					t.Error("two terms at once")
 				}
-				defer func() { running-- }()
-				if terms++; early {
-					early = false
-					return
+				defer running.Add(-1)
+				if terms.Add(1) > 1 {
+					<-term.Done()
 				}
-				<-term.Done()
 			})
 		}()
-		synctest.Wait()
-		if campaigns != 1 || terms != 0 {
-			t.Fatal("a campaign that failed is repeated at once")
+		expect := func(what string, wantCampaigns, wantTerms, wantResigned, wantRunning int32) {
+			t.Helper()
+			synctest.Wait()
+			if c, n, r, w := campaigns.Load(), terms.Load(), resigned.Load(), running.Load(); c != wantCampaigns || n != wantTerms || r != wantResigned || w != wantRunning {
+				t.Fatalf("%s: %d campaigns, %d terms, %d resigned, %d running", what, c, n, r, w)
+			}
 		}
+		expect("a campaign that failed is not repeated at once", 1, 0, 0, 0)
 		time.Sleep(campaignDelay + 1)
-		synctest.Wait()
-		if campaigns != 3 || terms != 2 || resigned != 1 || running != 1 {
-			t.Fatal("work that returns leaves the election: ", campaigns, terms, resigned)
-		}
-		old := lost
-		lost = make(chan struct{})
-		close(old)
-		synctest.Wait()
-		if terms != 3 || running != 1 || resigned != 2 {
-			t.Fatal("a term that is lost ends: ", terms, running)
-		}
-		close(lost)
-		<-ended // the store is closed
-		if running != 0 || campaigns != 5 {
-			t.Fatal(running, campaigns)
-		}
-		cancel()
-		Hold(ctx, nil, func(ctx context.Context) {
-			if terms++; ctx.Err() == nil {
+		expect("work that returns leaves the election", 3, 2, 1, 1)
+		<-lost
+		close(<-lost)
+		expect("a term that is lost ends", 4, 3, 2, 1)
+		close(<-lost)
+		<-ended
+		expect("the store is closed", 5, 3, 3, 0)
+		Hold(ctx, nil, func(own context.Context) {
+			if terms.Add(1); own != ctx {
 				t.Error("another context")
 			}
 		})
-		if terms != 4 {
-			t.Error("who is always elected does not work")
-		}
+		expect("who is always elected works", 5, 4, 3, 0)
 	})
 }
