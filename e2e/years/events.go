@@ -146,7 +146,8 @@ func (y *Life) deleteSelected(selector scan.Selector, match func(*Line) bool, fr
 // endDay compares all answers, and writes down the figures.
 func (y *Life) endDay() error {
 	y.Clock.AwaitDue()
-	y.noteRetention(true)
+	y.noteRetention()
+	y.noteCuts()
 	y.counts.Doubts += y.Oracle.InDoubt()
 	now := y.Clock.NowMs()
 	o, n := y.Oracle, y.store

@@ -182,17 +182,30 @@ func (y *Life) playStep() error {
 	err := errors.Join(y.sendAgain(), y.write(false, y.load.Pods(now), y.load.Devices(now), y.load.Scratch(now), y.load.Energy(now)))
 	ticking.Wait()
 	y.Clock.Advance(y.Config.Step)
-	y.noteRetention(false)
+	y.noteRetention()
 	return err
 }
 
 // noteRetention records in the oracle how far back metrics are kept.
-func (y *Life) noteRetention(done bool) {
+func (y *Life) noteRetention() {
 	now := y.Clock.NowMs()
 	for _, metric := range metrics {
-		y.Oracle.Keeps(metric, y.Config.keepMs(metric, now), now, done)
+		y.Oracle.Keeps(metric, y.Config.keepMs(metric, now), now)
 	}
-	y.Oracle.Thins(metricEnergy, y.Config.rawMs(now), now, done)
+	y.Oracle.Thins(metricEnergy, y.Config.rawMs(now), now)
+}
+
+// noteCuts records in the oracle which cuts have been made: all that are due. Leaders make them, whose elections go by the real clock,
+// so that of a cluster it is what was due a day ago.
+func (y *Life) noteCuts() {
+	due := y.Clock.NowMs()
+	if y.cluster != nil {
+		due -= dayMs
+	}
+	for _, metric := range metrics {
+		y.Oracle.Cut(metric, y.Config.keepMs(metric, due), due)
+	}
+	y.Oracle.Thinned(metricEnergy, y.Config.rawMs(due), due)
 }
 
 // write writes batches at once. In doubt says that nobody hears the answers.

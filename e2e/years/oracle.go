@@ -46,27 +46,32 @@ func NewOracle() *Oracle {
 // stepMs is what cuts are rounded down to.
 const stepMs = 2 * hourMs
 
-// Keeps notes for how long a metric is kept at a time; 0: for ever. Done says that all cuts that were
-// due then have been made.
-func (o *Oracle) Keeps(metric string, keepMs, nowMs int64, done bool) {
-	if keepMs == 0 {
-		return
+// Keeps notes for how long a metric is kept at a time; 0: for ever.
+func (o *Oracle) Keeps(metric string, keepMs, nowMs int64) {
+	if keepMs != 0 {
+		h := o.Horizon(metric)
+		h.KeptMs = max(h.KeptMs, nowMs-keepMs)
 	}
-	h := o.Horizon(metric)
-	cutMs := nowMs - keepMs
-	h.KeptMs = max(h.KeptMs, cutMs)
-	if done {
+}
+
+// Cut notes that all cuts have been made that were due at a time, when a metric was kept for so long; 0: for ever.
+func (o *Oracle) Cut(metric string, keepMs, dueMs int64) {
+	if keepMs != 0 {
+		h, cutMs := o.Horizon(metric), dueMs-keepMs
 		h.GoneMs = max(h.GoneMs, cutMs-((cutMs%stepMs)+stepMs)%stepMs)
 	}
 }
 
-// Thins notes for how long all samples of a metric are kept at a time. Done says that the cut that was due then has been made.
-func (o *Oracle) Thins(metric string, rawMs, nowMs int64, done bool) {
+// Thins notes for how long all samples of a metric are kept at a time.
+func (o *Oracle) Thins(metric string, rawMs, nowMs int64) {
 	h := o.Horizon(metric)
 	h.WholeMs = max(h.WholeMs, floorDay(nowMs-rawMs))
-	if done {
-		h.ThinnedMs = h.WholeMs
-	}
+}
+
+// Thinned notes that the hours have been thinned which were due at a time, when all samples of a metric were kept for so long.
+func (o *Oracle) Thinned(metric string, rawMs, dueMs int64) {
+	h := o.Horizon(metric)
+	h.ThinnedMs = max(h.ThinnedMs, floorDay(dueMs-rawMs))
 }
 
 // Horizon returns that of a metric, which may be moved.
