@@ -87,8 +87,11 @@ func tellArguments(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
-			if err == nil || strings.HasPrefix(err.Error(), "unknown command ") { // which says all
-				return err
+			switch {
+			case err == nil:
+				return nil
+			case strings.HasPrefix(err.Error(), "unknown command "): // it takes none, and the error says so
+				return settings.WithHelp(cmd, err)
 			}
 			return settings.WithHelp(cmd, fmt.Errorf("%w: %s", err, cmd.UseLine()))
 		}
