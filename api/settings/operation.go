@@ -38,9 +38,15 @@ func (s *Operation) Define(f *pflag.FlagSet) {
 		"shutdown-delay", "shutdown-timeout", "memory-limit", "failpoints")
 }
 
+// memoryLimitMin is the least memory that is divided.
+const memoryLimitMin = 16 << 20
+
 // Validate refuses values that cannot be.
 func (s *Operation) Validate(v *Validation) {
 	v.NotZero("shutdown-timeout", s.ShutdownTimeout)
+	if s.MemoryLimit != 0 && s.MemoryLimit < memoryLimitMin {
+		v.Refuse("memory-limit", s.MemoryLimit.String(), "expected 0, or at least 16MiB: a share of less is too small for a request")
+	}
 	if _, err := s.OriginPolicy(nil); err != nil {
 		v.Refuse("http-hosts", strings.Join(s.httpHosts, ","), err.Error())
 	}

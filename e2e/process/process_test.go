@@ -295,6 +295,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"TICKMESH_SHARDS=many"}, []string{"standalone"}, `tickmesh: TICKMESH_SHARDS: invalid value "many": expected a whole number` + help},
 		{nil, []string{"standalone", "--shards=0", "--tags-max=5000"},
 			"tickmesh: --shards: invalid value \"0\": expected 1 to 4096\n          --tags-max: invalid value \"5000\": expected 1 to 1024" + help},
+		{nil, []string{"standalone", "--memory-limit=5MB"}, `tickmesh: --memory-limit: invalid value "5000000": expected 0, or at least 16MiB`},
 		{nil, []string{"standalone", "more"}, "tickmesh: unknown command \"more\" for \"tickmesh standalone\"\n"},
 		{nil, []string{"standalon"}, "tickmesh: unknown command \"standalon\" for \"tickmesh\", did you mean standalone?\n          see `tickmesh --help`\n"},
 		{nil, []string{"status", "--addr", "127.0.0.1:1,127.0.0.1:2", "--timeout", "5s"}, "tickmesh: no server could be reached at 127.0.0.1:1, 127.0.0.1:2: dial tcp 127.0.0.1:"},
