@@ -3,6 +3,7 @@ package settings
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -82,7 +83,7 @@ func (s *PublicTLS) Server(logger *slog.Logger) (t ServerTLS, err error) {
 		Cert: s.clientTLS.Cert, Key: s.clientTLS.Key, CA: s.clientTLS.CA, Optional: s.clientAuth.Value == clientOptional,
 	}, logger, time.Now)
 	if err != nil {
-		return t, err
+		return t, fmt.Errorf("--tls-cert, --tls-key, --tls-client-ca: %w", err)
 	}
 	t.Certificate = files.Certificate
 	if t.Config, err = files.ServerConfig(); err != nil {
