@@ -72,13 +72,19 @@ func (v *Inventory) Workloads(component string) (all []build.Object) {
 	return all
 }
 
+// MakesAnew reports whether pods of a Deployment are still to be made from its template.
+func MakesAnew(d *appsv1.Deployment) bool {
+	s := &d.Status
+	return s.ObservedGeneration < d.Generation || s.UpdatedReplicas < s.Replicas
+}
+
 // UnusedEnvoyConfigs returns the configurations of Envoy that no pod has and none is to get: all but
 // the one wanted, those of pods, and that of the Deployment. None while pods are made anew from its
 // template, as older ones may come back until that is done.
 func (v *Inventory) UnusedEnvoyConfigs(wanted string) (unused []*corev1.ConfigMap) {
 	present := ""
 	if d := v.Envoy; d != nil {
-		if s := &d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas < s.Replicas {
+		if MakesAnew(d) {
 			return nil
 		}
 		present = build.EnvoyConfig(&d.Spec.Template.Spec)

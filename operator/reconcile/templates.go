@@ -226,8 +226,7 @@ func (t *templates) isCurrent(object build.Object) (bool, error) {
 // deploymentState reports whether pods of a Deployment are still to be made from its template,
 // and whether any is ready: it may lack pods that no machine has room for.
 func deploymentState(d *appsv1.Deployment) (rolling, ready bool) {
-	s := &d.Status
-	return s.ObservedGeneration < d.Generation || s.UpdatedReplicas < s.Replicas, s.ReadyReplicas > 0
+	return inventory.MakesAnew(d), d.Status.ReadyReplicas > 0
 }
 
 // stamp makes an object what it is to be now: a component that is held, or waits for a

@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/hibernation"
+	"github.com/tickmesh/tickmesh/operator/inventory"
 	"github.com/tickmesh/tickmesh/operator/rollout"
 )
 
@@ -297,9 +298,11 @@ func (f *Facts) progressing() verdict {
 	if ready := f.Seen.ReadyNodes(); ready < f.Nodes.Replicas() {
 		return yes(reasonStarting, fmt.Sprintf("%d of %d nodes are ready", ready, f.Nodes.Replicas()))
 	}
-	if f.Seen.Router == nil || f.Seen.Router.Status.ObservedGeneration < f.Seen.Router.Generation || f.Seen.Router.Status.UpdatedReplicas < f.Seen.Router.Status.Replicas ||
-		f.Seen.Router.Status.ReadyReplicas == 0 {
+	if f.Seen.Router == nil || f.Seen.Router.Status.ReadyReplicas == 0 || inventory.MakesAnew(f.Seen.Router) {
 		return yes(reasonStarting, "the routers are starting")
+	}
+	if f.Seen.Envoy != nil && inventory.MakesAnew(f.Seen.Envoy) {
+		return yes(reasonStarting, "pods of Envoy are made anew")
 	}
 	if f.unmade() {
 		return yes(string(rollout.ReasonCreating), "the cluster is not made yet: "+f.whyNoMap())

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/inventory"
 )
 
 // A cluster is looked at again before long while it is not as it should be: also when all
@@ -86,5 +88,24 @@ func TestReady(t *testing.T) {
 		if event.Reason == reasonComplete {
 			t.Error("an event repeats the others")
 		}
+	}
+}
+
+// TestProgressingUntilEnvoyIsMadeAnew: what waits for an upgrade to be over waits for the last component, too.
+func TestProgressingUntilEnvoyIsMadeAnew(t *testing.T) {
+	deployment := func(updated int32) *appsv1.Deployment {
+		return &appsv1.Deployment{Status: appsv1.DeploymentStatus{Replicas: 3, UpdatedReplicas: updated, ReadyReplicas: 2}}
+	}
+	f := Facts{Cluster: &v1alpha1.TickMeshCluster{}, Seen: &inventory.Inventory{Router: deployment(3), Envoy: deployment(1)}}
+	if v := f.progressing(); v.status != metav1.ConditionTrue || v.reason != reasonStarting || v.message != "pods of Envoy are made anew" {
+		t.Errorf("while it is: %+v", v)
+	}
+	f.Seen.Envoy = deployment(3)
+	if v := f.progressing(); v.reason == reasonStarting {
+		t.Errorf("when it is: %+v", v)
+	}
+	f.Seen.Envoy = nil // not wanted
+	if v := f.progressing(); v.reason == reasonStarting {
+		t.Errorf("without: %+v", v)
 	}
 }
