@@ -274,6 +274,17 @@ func TestRealEnvoyNegotiates(t *testing.T) {
 	}
 }
 
+// postThrough sends a write to Envoy, and returns the status of its answer.
+func postThrough(t *testing.T, o *Options) int {
+	t.Helper()
+	response, err := http.Post(fmt.Sprintf("http://127.0.0.2:%d/write", o.HTTPPort), "text/plain", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	return response.StatusCode
+}
+
 // TestRealEnvoyDoesNotPanic has no router that is ready: none is sent anything, where Envoy
 // would otherwise send it to all of them.
 func TestRealEnvoyDoesNotPanic(t *testing.T) {
@@ -281,14 +292,7 @@ func TestRealEnvoyDoesNotPanic(t *testing.T) {
 	o.Router, o.Address = "127.0.0.1", "127.0.0.2"
 	r.start(t, &o)
 	start(t, &o)
-	post := func() int {
-		response, err := http.Post(fmt.Sprintf("http://127.0.0.2:%d/write", o.HTTPPort), "text/plain", strings.NewReader("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		return response.StatusCode
-	}
+	post := func() int { return postThrough(t, &o) }
 	for range 10 {
 		if status := post(); status != http.StatusServiceUnavailable {
 			t.Errorf("answered %d", status)
@@ -312,14 +316,7 @@ func TestRealEnvoyForgivesOneCheck(t *testing.T) {
 	o.Router, o.Address = "127.0.0.1", "127.0.0.2"
 	r.start(t, &o)
 	start(t, &o)
-	post := func() int {
-		response, err := http.Post(fmt.Sprintf("http://127.0.0.2:%d/write", o.HTTPPort), "text/plain", strings.NewReader("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		return response.StatusCode
-	}
+	post := func() int { return postThrough(t, &o) }
 	eventually(t, "it is ready", func() bool { return post() == http.StatusOK })
 	r.silent.Store(1)
 	eventually(t, "a check is given up", func() bool { return r.lapsed.Load() == 1 })

@@ -146,7 +146,7 @@ func (i *insertion) Series(h *answer.Head) error {
 	return nil
 }
 
-// setTags gives the texts of columns that top() and bottom() name to the series of a row, as tags.
+// setTags sets the texts of columns that top() and bottom() name as tags of the series of a row.
 func (i *insertion) setTags(values []answer.Value) {
 	i.close()
 	i.tags = i.tags[:0]
